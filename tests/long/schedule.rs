@@ -29,7 +29,7 @@ fn the_fastest_schedule_is_taken_where_memory_allows() {
 }
 
 #[test]
-fn a_schedule_that_needs_too_much_memory_is_not_taken() {
+fn a_cut_of_which_the_schedule_needs_too_much_memory_is_not_taken() {
     let (program, options) = (DENSE[0].1, "stages=2,microbatches=4,recompute=never");
     let free = |schedule: &str| placed(program, &format!("{options},schedule={schedule}"), &with_memory(1e9));
     let [one, zero] = ["1f1b", "zero-bubble"].map(free);
@@ -37,7 +37,9 @@ fn a_schedule_that_needs_too_much_memory_is_not_taken() {
     assert!(lean < large, "1f1b {lean}, zero-bubble {large}");
     let between = placed(program, options, &with_memory(0.5 * (lean + large)));
     assert!(peak_bytes(&between) <= 0.5 * (lean + large));
-    assert_ne!(between.schedule, "zero-bubble");
+    // Another cut may leave room for zero-bubble: it takes longer than the one that needs too much.
+    let [between, one, zero] = [between, one, zero].map(|plan| plan.time_secs);
+    assert!(zero < between && between <= one * (1.0 + 1e-9), "{zero} {between} {one}");
 }
 
 #[test]

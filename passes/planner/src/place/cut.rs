@@ -29,8 +29,7 @@ pub struct Chain {
     pub fixed_bytes: Vec<f64>,
     /// Per layer: bytes that each microbatch in flight adds.
     pub flight_bytes: Vec<f64>,
-    /// Per layer: bytes that each microbatch adds whose gradients of weights are put off; none where the list
-    /// is shorter.
+    /// Per layer: bytes that each microbatch adds whose gradients of weights are put off; none if it is empty.
     pub late_bytes: Vec<f64>,
     /// Per layer: those of gradients among them.
     pub gradient_bytes: Vec<f64>,
@@ -134,13 +133,12 @@ impl Chain {
     /// [`order::step_secs`].
     pub fn waited_share(&self) -> f64 {
         let sum = |of: &[f64]| of.iter().sum::<f64>();
-        match self.schedule {
-            Schedule::ZeroBubble => {
-                let put_off = sum(&self.weight_secs).min(sum(&self.forward_secs));
-                (1.0 - 2.0 * put_off / sum(&self.secs)).clamp(LEAST_WAITED, 1.0)
-            }
-            _ => 1.0,
+        let all = sum(&self.secs);
+        if self.schedule != Schedule::ZeroBubble || all <= 0.0 {
+            return 1.0;
         }
+        let put_off = sum(&self.weight_secs).min(sum(&self.forward_secs));
+        (1.0 - 2.0 * put_off / all).clamp(LEAST_WAITED, 1.0)
     }
 
     /// No cut takes fewer seconds: stages are equally slow at best, sends free, and bubbles where they may be
@@ -307,6 +305,19 @@ mod tests {
             assert!((cut.step_secs - secs).abs() < 1e-9 && cut.memory_bytes <= limit, "{cut:?}");
         }
         assert_eq!(it.cut(1, 1, 5.9), None);
+    }
+
+    #[test]
+    fn others_wait_for_what_zero_bubble_does_not_put_off() {
+        let by = |schedule, share: f64| {
+            let weight_secs = vec![share; 4];
+            Chain { schedule, weight_secs, ..chain(&[3.0; 4]) }.waited_share()
+        };
+        assert_eq!(by(Schedule::OneFOneB, 1.0), 1.0);
+        // No longer than a forward, a third of the stage: 1 - 2 w / t.
+        assert!((by(Schedule::ZeroBubble, 0.6) - 0.6).abs() < 1e-12);
+        assert!((by(Schedule::ZeroBubble, 2.0) - 1.0 / 3.0).abs() < 1e-12);
+        assert_eq!(Chain { schedule: Schedule::ZeroBubble, ..Chain::default() }.waited_share(), 1.0);
     }
 
     #[test]

@@ -33,8 +33,8 @@ use std::ops::RangeInclusive;
 
 /// How many sizes there are in one plan at most: those nearest to that of the best plan with equal ones.
 const MAX_SIZES: usize = 4;
-/// By how much the chain must promise less than with equal sizes: it does not know what it costs to go from
-/// one mesh to another.
+/// By how much a plan must take less than those with equal sizes, and the chain promise less: it does not know
+/// what it costs to go from one mesh to another.
 const MARGIN: f64 = 0.002;
 /// The same where a text is long.
 const LONG_MARGIN: f64 = 0.02;
@@ -69,8 +69,8 @@ impl Problem<'_> {
         n_units * n_devices > MAX_WORK && !is_asked
     }
 
-    /// The best placement whose stages have different numbers of devices, if it promises to take less than
-    /// what was tried; what to say if there is no other plan either.
+    /// The best placement whose stages have different numbers of devices, if it takes less than what was
+    /// tried; what to say if there is no other plan either.
     pub(super) fn with_unequal(
         &self,
         sketches: &[Sketch],
@@ -145,7 +145,7 @@ impl Problem<'_> {
         sizes.par_iter().filter_map(|&size| self.laid_out(size)).collect()
     }
 
-    /// What a plan must take less than: less is proved of those with equal sizes.
+    /// What a plan must take less than: it has a weaker bound than one with equal sizes.
     fn to_beat_secs(&self, tried: &[Evaluated]) -> f64 {
         let margin = if self.subject.short.is_some() { LONG_MARGIN } else { MARGIN };
         (1.0 - margin) * tried.iter().map(Evaluated::time_secs).fold(f64::INFINITY, f64::min)
@@ -217,9 +217,11 @@ impl Problem<'_> {
         while n_wanted > 0 && found.len() < most && (found.is_empty() || !self.is_spent()) {
             let Some(staged) = self.text_within(sizes, &counts) else { return };
             counts.retain(|count| *count != staged.plan.n_microbatches);
-            sizes.to_beat_secs = sizes.to_beat_secs.min(staged.time_secs);
             let is_of_use = is_of_use(&staged.text);
-            n_wanted -= usize::from(is_of_use);
+            if is_of_use {
+                sizes.to_beat_secs = sizes.to_beat_secs.min(staged.time_secs);
+                n_wanted -= 1;
+            }
             found.push((is_of_use, staged));
         }
     }

@@ -41,10 +41,10 @@ const NEAR: f64 = 1.05;
 /// Replicas with smaller microbatches are tried if others take less than so many times the best plan's
 /// seconds.
 const NEARLY: f64 = 1.08;
-/// Where stages are unlike, the sum that cuts are searched by is up to so many times what they take.
+/// Orders of kinds are looked at that promise up to so many times the best one's seconds.
 const SLACK: f64 = 1.2;
-/// A kind with less than so much of the fastest one's speed is left out of pipelines: for one more stage
-/// others wait longer than it saves.
+/// A kind whose devices together have less than so much of the fastest one's speed is left out of pipelines,
+/// if their stages are open: for one more stage others wait longer than it saves.
 const LEAST_SPEED: f64 = 0.04;
 /// A pipeline is a few percent bubbles with so many microbatches per stage.
 const MICROBATCHES_PER_STAGE: usize = 4;
@@ -270,7 +270,7 @@ impl<'a> Kinds<'a> {
     fn laid_out(&self, n_microbatches: usize, is_lean: bool) -> Layouts<'a> {
         let sizes = |kind: usize| {
             let (most, all) = (self.floors.most_stages(kind), self.each[kind].cluster.n_devices());
-            let is_fast = self.floors.relative_speed(kind) >= LEAST_SPEED;
+            let is_fast = self.wanted > 0 || self.floors.relative_speed(kind) >= LEAST_SPEED;
             let own = sizes(&self.each[kind]).into_iter().filter(move |size| is_fast && all / size <= most);
             own.map(move |size| (kind, size))
         };

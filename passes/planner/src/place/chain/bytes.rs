@@ -54,10 +54,8 @@ impl Layers<'_> {
         for (id, instr) in comp.iter().filter(|(id, instr)| is_late[id.index()] && !is_naming(instr)) {
             let (own, layer) = (&all[id.index()], self.layers()[id.index()]);
             let is_gradient = own.phase == Phase::Backward && !self.is_put_off[entry][id.index()];
-            if own.is_allocated
-                && instr.op != Opcode::Parameter
-                && (is_gradient || own.phase == Phase::Forward)
-            {
+            let has_memory = own.is_allocated || matches!(instr.op, Opcode::While | Opcode::Conditional);
+            if has_memory && instr.op != Opcode::Parameter && (is_gradient || own.phase == Phase::Forward) {
                 let bytes = part_bytes(&self.facts, self.module.entry, id);
                 late[layer] += bytes;
                 gradients[layer] += if is_gradient { bytes } else { 0.0 };

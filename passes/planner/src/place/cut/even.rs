@@ -78,29 +78,8 @@ impl StageTable<'_> {
         climbed.min_by(|a, b| self.short_secs(a).total_cmp(&self.short_secs(b))).expect("two at most")
     }
 
-    /// Moves boundaries by a layer, or two, four and so on up to so many, one or with all later ones, as long
-    /// as that makes a step shorter.
-    fn climbed(&self, mut starts: Vec<usize>, reach: usize) -> Vec<usize> {
-        let steps = (0..).map(|power| 1_usize << power).take_while(|step| *step <= reach);
-        let steps: Vec<isize> = steps.flat_map(|step| [-(step as isize), step as isize]).collect();
-        let (n_stages, mut best) = (starts.len(), self.short_secs(&starts));
-        for _ in 0..MAX_SWEEPS {
-            let before = best;
-            for boundary in 1..n_stages {
-                for (&by, last) in steps.iter().flat_map(|by| [(by, boundary + 1), (by, n_stages)]) {
-                    let moved = shifted(&starts, boundary..last, by);
-                    let Some(moved) = moved.filter(|it| it[it.len() - 1] < self.n_layers()) else { continue };
-                    let secs = self.short_secs(&moved);
-                    if secs < best * (1.0 - FASTER) {
-                        (best, starts) = (secs, moved);
-                    }
-                }
-            }
-            if best == before {
-                break;
-            }
-        }
-        starts
+    fn climbed(&self, starts: Vec<usize>, reach: usize) -> Vec<usize> {
+        climbed(starts, (reach, self.n_layers()), |starts| self.short_secs(starts))
     }
 
     /// Seconds of a step, replayed with no more microbatches than show how stages follow one another; each
@@ -114,8 +93,37 @@ impl StageTable<'_> {
     }
 }
 
+/// Moves boundaries by a layer, or two, four and so on up to so many, one or with all later ones, as long as
+/// that makes a step shorter.
+pub(super) fn climbed(
+    mut starts: Vec<usize>,
+    (reach, n_layers): (usize, usize),
+    secs: impl Fn(&[usize]) -> f64,
+) -> Vec<usize> {
+    let steps = (0..).map(|power| 1_usize << power).take_while(|step| *step <= reach);
+    let steps: Vec<isize> = steps.flat_map(|step| [-(step as isize), step as isize]).collect();
+    let (n_stages, mut best) = (starts.len(), secs(&starts));
+    for _ in 0..MAX_SWEEPS {
+        let before = best;
+        for boundary in 1..n_stages {
+            for (&by, last) in steps.iter().flat_map(|by| [(by, boundary + 1), (by, n_stages)]) {
+                let moved = shifted(&starts, boundary..last, by);
+                let Some(moved) = moved.filter(|it| it[it.len() - 1] < n_layers) else { continue };
+                let moved_secs = secs(&moved);
+                if moved_secs < best * (1.0 - FASTER) {
+                    (best, starts) = (moved_secs, moved);
+                }
+            }
+        }
+        if best == before {
+            break;
+        }
+    }
+    starts
+}
+
 /// Some boundaries moved by so many layers, if every stage keeps one.
-pub(super) fn shifted(starts: &[usize], which: Range<usize>, by: isize) -> Option<Vec<usize>> {
+fn shifted(starts: &[usize], which: Range<usize>, by: isize) -> Option<Vec<usize>> {
     let mut moved = starts.to_vec();
     for start in &mut moved[which] {
         *start = start.checked_add_signed(by)?;

@@ -11,7 +11,7 @@ use phzc_solver::chain::{Effort, Solver, Span, Stages, search};
 use std::ops::RangeInclusive;
 
 /// Where bubbles are filled a cut may take less than the sum that it is searched by says, by so much.
-const FILL: f64 = 1.03;
+const FILL: f64 = 1.1;
 
 /// The devices of a stage: so many of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl Mix<'_> {
         let mut found: Vec<RangeInclusive<usize>> = Vec::new();
         for n in self.n_stages.clone() {
             match found.last_mut() {
-                Some(last) if self.pools.len() > 1 && (self.is_filled() || n > 2 * last.start()) => {
+                Some(last) if self.is_filled() || self.pools.len() > 1 && n > 2 * last.start() => {
                     found.push(n..=n);
                 }
                 Some(last) if !is_alone(n) && !is_alone(*last.end()) => *last = *last.start()..=n,
@@ -174,7 +174,7 @@ impl Mix<'_> {
             search(&[Solver::new(&mixed)], known, Effort { tolerance: TOLERANCE, ..Effort::default() });
         best.problem?;
         let is_short = best.spans.len() <= MAX_FILLED;
-        let spans = if self.is_filled() && is_short { self.climbed(best.spans) } else { best.spans };
+        let spans = if self.is_filled() && is_short { self.climbed(&best.spans) } else { best.spans };
         Some(self.found(&spans))
     }
 

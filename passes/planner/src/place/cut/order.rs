@@ -1,5 +1,5 @@
 //! Seconds of a step of a cut, by schedule: estimates in closed form, for the report replays the text; of
-//! interleaved pipelines the replay.
+//! interleaved pipelines, and of unlike stages whose bubbles are filled, the replay.
 
 use phzc_cost::{Pipeline, Schedule};
 
