@@ -190,7 +190,7 @@ impl Search<'_> {
             if promise.secs < to_beat && self.kinds.floors.of(&promise.order) < to_beat {
                 let found = self.kinds.written(&mut sizes[promise.layouts], promise, to_beat);
                 let (found, idle) = match found {
-                    Some((is_busy, found)) if is_busy || self.kinds.wanted > 0 => (Some(found), None),
+                    Some((true, found)) => (Some(found), None),
                     idle => (None, idle.map(|(_, found)| found)),
                 };
                 self.idle = best_of(self.idle.take(), idle);
@@ -307,11 +307,13 @@ impl<'a> Kinds<'a> {
     }
 
     /// The best pipeline over some kinds that takes less than so many seconds, and whether all its stages
-    /// have products.
+    /// have products, or their number is asked for.
     fn written(&self, sizes: &mut Sizes, promise: &Promise, to_beat_secs: f64) -> Option<(bool, Known)> {
         sizes.to_beat_secs = to_beat_secs;
         self.on(sizes, &promise.order);
-        let (is_busy, staged) = self.all.best_within(sizes, is_busy)?;
+        // So many stages are what is asked for, be they of use or not.
+        let is_of_use = if self.wanted > 0 { |_: &Module| true } else { is_busy };
+        let (is_busy, staged) = self.all.best_within(sizes, is_of_use)?;
         let end = self.all.control.ended();
         let known = Known { time_secs: staged.time_secs, text: staged.text, end };
         Some((is_busy, known)).filter(|(_, known)| known.time_secs < to_beat_secs)
