@@ -29,7 +29,7 @@ pub struct Chain {
     pub fixed_bytes: Vec<f64>,
     /// Per layer: bytes that each microbatch in flight adds.
     pub flight_bytes: Vec<f64>,
-    /// Per layer: bytes that each microbatch adds whose gradients of weights are put off; none if it is empty.
+    /// Per layer: bytes that each microbatch adds whose gradients of weights are put off; none if empty.
     pub late_bytes: Vec<f64>,
     /// Per layer: those of gradients among them.
     pub gradient_bytes: Vec<f64>,

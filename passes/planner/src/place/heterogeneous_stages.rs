@@ -33,8 +33,8 @@ use std::ops::RangeInclusive;
 
 /// How many sizes there are in one plan at most: those nearest to that of the best plan with equal ones.
 const MAX_SIZES: usize = 4;
-/// By how much a plan must take less than those with equal sizes, and the chain promise less: it does not know
-/// what it costs to go from one mesh to another.
+/// By how much a plan must take less than those with equal sizes, and the chain promise less: it does not
+/// know what it costs to go from one mesh to another.
 const MARGIN: f64 = 0.002;
 /// The same where a text is long.
 const LONG_MARGIN: f64 = 0.02;

@@ -1,9 +1,10 @@
 //! Which schedule a text runs in: the one that is asked for, or the fastest that fits.
 //!
-//! Cuts are made for the schedule that is asked for, else for 1F1B, and of unlike stages also for zero-bubble. Then the other schedules are tried on the
-//! text of the cut, as the report has them. Zero-bubble fills bubbles with gradients of weights. GPipe is
-//! faster than 1F1B where sends are slow: fewer of them are waited for; it needs memory for all microbatches.
-//! Interleaved pipelines have more stages, so they are cut anew: see [`super::interleave`].
+//! Cuts are made for the schedule that is asked for, else for 1F1B, and of unlike stages also for
+//! zero-bubble. Then the other schedules are tried on the text of the cut, as the report has them.
+//! Zero-bubble fills bubbles with gradients of weights. GPipe is faster than 1F1B where sends are slow: fewer
+//! of them are waited for; it needs memory for all microbatches. Interleaved pipelines have more stages, so
+//! they are cut anew: see [`super::interleave`].
 
 use super::Problem;
 use super::candidate::Staged;

@@ -91,11 +91,12 @@ mod tests {
             let secs = |spans: &[Span]| mix.step_secs(&mix.times(&mix.tables(3), spans));
             let all = (1..11).flat_map(|a| (a + 1..12).map(move |b| (a, b)));
             let least = all.map(|(a, b)| secs(&spans(a, b))).fold(f64::INFINITY, f64::min);
-            let found = secs(&mix.climbed(&spans(4, 8)));
+            n_moved += i32::from(secs(&mix.climbed(&spans(4, 8))) < secs(&spans(4, 8)));
+            let found = mix.cut(f64::INFINITY).expect("three stages").cut.step_secs;
             assert!(found <= 1.05 * least, "{seed}: {found} s, {least} s at best");
-            n_moved += usize::from(found < secs(&spans(4, 8)));
             n_best += usize::from(found <= least * (1.0 + 1e-9));
         }
-        assert!(n_moved == n_all as usize && 2 * n_best > n_moved, "{n_best} of {n_moved} are the best");
+        assert!(2 * n_best > n_all as usize, "{n_best} of {n_all} are the best");
+        assert!(n_moved > 30, "{n_moved} equal cuts of {n_all} are moved");
     }
 }
