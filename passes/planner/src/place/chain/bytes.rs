@@ -48,7 +48,7 @@ impl Layers<'_> {
     pub(super) fn late_bytes(&self) -> (Vec<f64>, Vec<f64>) {
         let entry = self.module.entry.index();
         let (comp, all) = (self.module.entry(), &self.facts.comps[entry]);
-        let is_late = read_by(comp, all, &self.is_put_off[entry]);
+        let is_late = instrs_read_by(comp, all, &self.is_put_off[entry]);
         let n_units = self.units.starts.len();
         let (mut late, mut gradients) = (vec![0.0; n_units], vec![0.0; n_units]);
         for (id, instr) in comp.iter().filter(|(id, instr)| is_late[id.index()] && !is_naming(instr)) {
@@ -81,7 +81,7 @@ fn last_phases(module: &Module, facts: &Facts) -> Vec<Phase> {
 }
 
 /// Which instructions some others read, through what has no memory of its own.
-fn read_by(comp: &Computation, all: &[InstrFacts], readers: &[bool]) -> Vec<bool> {
+fn instrs_read_by(comp: &Computation, all: &[InstrFacts], readers: &[bool]) -> Vec<bool> {
     let mut is_read = vec![false; all.len()];
     for (id, instr) in comp.iter().rev().filter(|(_, instr)| !is_naming(instr)) {
         if readers[id.index()] || !all[id.index()].is_allocated && is_read[id.index()] {

@@ -167,9 +167,11 @@ impl Mix<'_> {
         let tables = self.tables(most);
         let weights: Vec<f64> = tables.iter().map(StageTable::update_weight).collect();
         let busy = busy(self.chains, &weights);
-        let mixed = Mixed { mix: self, n_stages, tables, groups, busy };
+        let waited_share = self.waited_share();
+        let rounds = self.n_microbatches as f64 / waited_share - 1.0;
+        let mixed = Mixed { mix: self, n_stages, tables, groups, busy, rounds };
         let slack = if self.is_filled() { FILL } else { 1.0 };
-        let known = to_beat_secs.is_finite().then_some(slack * to_beat_secs / self.waited_share() * MS);
+        let known = to_beat_secs.is_finite().then_some(slack * to_beat_secs / waited_share * MS);
         let best =
             search(&[Solver::new(&mixed)], known, Effort { tolerance: TOLERANCE, ..Effort::default() });
         best.problem?;
@@ -243,6 +245,7 @@ struct Mixed<'a> {
     tables: Vec<StageTable<'a>>,
     groups: Vec<usize>,
     busy: Vec<f64>,
+    rounds: f64,
 }
 
 impl Mixed<'_> {
@@ -297,7 +300,7 @@ impl Stages for Mixed<'_> {
         self.lower_ms(span)
     }
     fn rounds(&self) -> f64 {
-        self.mix.n_microbatches as f64 / self.mix.waited_share() - 1.0
+        self.rounds
     }
 }
 

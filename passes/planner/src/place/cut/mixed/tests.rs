@@ -154,6 +154,7 @@ fn stages_lie_in_one_node_or_have_whole_ones() {
         tables: Vec::new(),
         groups: vec![1, 2],
         busy: vec![0.0, 2.0],
+        rounds: 2.0,
     };
     let allowed = [(0, 1), (1, 1), (0, 2), (2, 2), (0, 4)].map(|(first, n)| mixed.is_allowed(first, n));
     let refused = [(1, 2), (0, 3), (1, 3)].map(|(first, n)| mixed.is_allowed(first, n));
