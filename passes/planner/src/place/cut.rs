@@ -129,8 +129,7 @@ impl Chain {
     }
 
     /// The share of a stage's seconds that each other one waits for once, of `q` a step takes `q sum t +
-    /// (B - q) max t`: all of them by 1F1B; zero-bubble puts gradients of weights off, see
-    /// [`order::step_secs`].
+    /// (B - q) max t`: all of them by 1F1B; zero-bubble puts gradients of weights off (`order::step_secs`).
     pub fn waited_share(&self) -> f64 {
         let sum = |of: &[f64]| of.iter().sum::<f64>();
         let all = sum(&self.secs);
