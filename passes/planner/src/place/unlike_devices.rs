@@ -9,6 +9,7 @@ mod alone;
 mod floors;
 mod promises;
 mod replicas;
+mod search;
 
 use super::cut::mixed::Pool;
 use super::evaluate_candidate::Draft;
@@ -24,23 +25,17 @@ use floors::Floors;
 use phzc_analysis::graph::Graph;
 use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result};
+use phzc_pass::alternative::{Alternative, StageCount};
 use phzc_pass::pass::{Context, Options};
 use phzc_plan::derive::derive;
 use promises::{Promise, Promises};
 use rayon::prelude::*;
+use search::Search;
 use std::collections::BTreeSet;
 
-/// How many pipelines, those that promise most, are written as texts.
-const MAX_WRITTEN: usize = 6;
 /// By how much a pipeline over several kinds must promise less than the best plan so far: the chain does not
 /// know what it costs to go from one mesh to another.
 const MARGIN: f64 = 0.01;
-/// A pipeline is tried before one kind alone if it promises less than so many times the least seconds of
-/// plans on that.
-const NEAR: f64 = 1.05;
-/// Replicas with smaller microbatches are tried if others take less than so many times the best plan's
-/// seconds.
-const NEARLY: f64 = 1.08;
 /// Orders of kinds are looked at that promise up to so many times the best one's seconds.
 const SLACK: f64 = 1.2;
 /// A kind whose devices together have less than so much of the fastest one's speed is left out of pipelines,
@@ -54,6 +49,15 @@ struct Known {
     text: Module,
     time_secs: f64,
     end: Option<End>,
+    said: Said,
+}
+
+/// What is said beside a plan of the search that found it; of several kinds nothing.
+#[derive(Default)]
+struct Said {
+    alternatives: Vec<Alternative>,
+    stage_counts: Vec<StageCount>,
+    warnings: Vec<Diagnostic>,
 }
 
 /// Places a program that `shard` has laid out for the first kind on all kinds.
@@ -84,28 +88,18 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
     let mut sizes: Vec<Sizes> =
         layouts.par_iter().filter_map(|layouts| kinds.sizes(layouts, &itself)).collect();
     let promised = kinds.promised(&mut sizes);
-    let mut search = Search {
+    let search = Search {
         kinds,
         alone: Alone { module, program: &program, options, first_devices: cx.cluster.first_devices() },
-        best: None,
-        refusal: None,
-        idle: None,
+        cluster: cx.cluster,
+        progress: cx.progress,
+        interrupt: cx.interrupt,
+        with_replicas: !is_given && options.text("replicas") == "auto",
     };
-    // What promises to be the best comes first, for the others need not be tried then.
-    let alone_secs = floors.alone_secs(floors.fastest_first()[0]);
-    let is_first = promised.first().is_some_and(|first| first.secs <= NEAR * alone_secs);
-    if is_first {
-        search.over_several(&mut sizes, &promised, cx);
-    }
-    floors.fastest_first().into_iter().for_each(|kind| search.on_one(kind, cx));
-    if !is_first {
-        search.over_several(&mut sizes, &promised, cx);
-    }
-    if !is_given && options.text("replicas") == "auto" {
-        search.over_replicas(cx);
-    }
-    let refusal = search.refusal;
-    let best = search.best.or(search.idle).ok_or_else(|| no_plan(&cx.cluster.name, refusal))?;
+    let mut best = search.best(&mut sizes, &promised)?;
+    let said = std::mem::take(&mut best.said);
+    (cx.alternatives, cx.stage_counts) = (said.alternatives, said.stage_counts);
+    cx.warnings.extend(said.warnings);
     if options.int("top") > 1 && cx.alternatives.is_empty() {
         let message = "`top` lists no plans but those on one kind of devices alone: there is none to list";
         cx.warnings.push(Diagnostic::warning(message));
@@ -122,85 +116,6 @@ fn no_plan(cluster: &str, refusal: Option<Diagnostic>) -> Diagnostic {
         None => error,
     }
     .help("use more devices, a smaller batch, or leave `stages`, `groups` and `schedule` of `place` open")
-}
-
-/// The search over plans on the whole cluster.
-struct Search<'a> {
-    kinds: Kinds<'a>,
-    alone: Alone<'a>,
-    best: Option<Known>,
-    /// Why the fastest kind alone cannot hold the program.
-    refusal: Option<Diagnostic>,
-    /// The best pipeline of which some stages have no products: other plans are worth more, if there are any.
-    idle: Option<Known>,
-}
-
-impl Search<'_> {
-    fn best_secs(&self) -> f64 {
-        self.best.as_ref().map_or(f64::INFINITY, |best| best.time_secs)
-    }
-
-    /// Plans for one kind, unless no plan on it can be the best.
-    fn on_one(&mut self, kind: usize, cx: &mut Context) {
-        if self.best_secs() <= self.kinds.floors.alone_secs(kind) {
-            return;
-        }
-        let nodes = cx.cluster.kinds().nth(kind).expect("a kind of the cluster").alone();
-        let mut own = Context { progress: cx.progress, interrupt: cx.interrupt, ..Context::new(&nodes) };
-        // The bound of all kinds together is what is said in the end.
-        let bound_secs = self.kinds.floors.secs().min(self.best_secs());
-        let worth = Worth { secs: self.best_secs(), bound_secs };
-        match self.alone.planned(kind, worth, &mut own) {
-            Ok(found) if found.time_secs < self.best_secs() => {
-                cx.alternatives = own.alternatives;
-                cx.stage_counts = own.stage_counts;
-                cx.warnings.extend(own.warnings);
-                self.best = Some(found);
-            }
-            Ok(_) => {}
-            Err(error) => self.refusal = self.refusal.take().or(Some(error)),
-        }
-    }
-
-    /// Plans replicas over several kinds, each with microbatches by its speed; smaller microbatches while
-    /// these are about as fast as the best plan.
-    fn over_replicas(&mut self, cx: &mut Context) {
-        (cx.progress)("place: replicas over several kinds of devices");
-        let mut next = self.kinds.replicas(self.best_secs());
-        while let Some(layout) = next.take().filter(|layout| layout.least_secs() < self.best_secs()) {
-            if self.kinds.all.control.ends() {
-                return;
-            }
-            let Alone { options, module, .. } = self.alone;
-            let found = self.kinds.replicated(&layout, (options, module), self.best_secs(), cx);
-            let Some(found) = found else { return };
-            next = self.kinds.finer(&layout).filter(|_| found.time_secs < NEARLY * self.best_secs());
-            if found.time_secs < self.best_secs() {
-                (cx.stage_counts, cx.alternatives) = Default::default();
-                self.best = Some(found);
-            }
-        }
-    }
-
-    /// Plans pipelines over several kinds, those that promise most first. What was listed of one kind's plans
-    /// is not of them.
-    fn over_several(&mut self, sizes: &mut [Sizes], promised: &[Promise], cx: &mut Context) {
-        for promise in promised.iter().take(MAX_WRITTEN) {
-            let to_beat = (1.0 - MARGIN) * self.best_secs();
-            if promise.secs < to_beat && self.kinds.floors.of(&promise.order) < to_beat {
-                let found = self.kinds.written(&mut sizes[promise.layouts], promise, to_beat);
-                let (found, idle) = match found {
-                    Some((true, found)) => (Some(found), None),
-                    idle => (None, idle.map(|(_, found)| found)),
-                };
-                self.idle = best_of(self.idle.take(), idle);
-                if found.is_some() {
-                    (cx.stage_counts, cx.alternatives) = Default::default();
-                    self.best = found;
-                }
-            }
-        }
-    }
 }
 
 /// The search over pipelines on several kinds.
@@ -315,7 +230,7 @@ impl<'a> Kinds<'a> {
         let is_of_use = if self.wanted > 0 { |_: &Module| true } else { is_busy };
         let (is_busy, staged) = self.all.best_within(sizes, is_of_use)?;
         let end = self.all.control.ended();
-        let known = Known { time_secs: staged.time_secs, text: staged.text, end };
+        let known = Known { time_secs: staged.time_secs, text: staged.text, end, said: Said::default() };
         Some((is_busy, known)).filter(|(_, known)| known.time_secs < to_beat_secs)
     }
 

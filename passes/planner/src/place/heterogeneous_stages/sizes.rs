@@ -69,4 +69,27 @@ impl<'a> Sizes<'a> {
         };
         places.iter().map(eased).collect()
     }
+
+    /// Whether there are drafts for equal stages on some devices of one kind.
+    pub fn has_equal(&self, on: Group) -> bool {
+        self.all.iter().any(|(group, _, _)| group.divides(on))
+    }
+
+    /// Seconds of one of so many microbatches, and of all, on some devices of one kind in equal stages, of
+    /// the number of these that takes the fewest for all; infinite where none fits.
+    pub fn equal_secs(&mut self, problem: &Problem, on: Group, count: usize, limit_bytes: f64) -> [f64; 2] {
+        let is_open = |at: &usize| self.all[*at].0.divides(on) && self.all[*at].2.contains(&count);
+        let places: Vec<usize> = (0..self.all.len()).filter(is_open).collect();
+        self.chains(problem, &places, count);
+        let mut best = [f64::INFINITY; 2];
+        for (group, chain) in self.eased(problem, &places, count) {
+            let n_stages = on.n_devices / group.n_devices;
+            let is_long = n_stages <= chain.secs.len();
+            let cut = is_long.then(|| chain.cut(n_stages, count, limit_bytes)).flatten();
+            if let Some(cut) = cut.filter(|cut| cut.step_secs < best[1]) {
+                best = [chain.secs.iter().sum::<f64>().min(cut.step_secs), cut.step_secs];
+            }
+        }
+        best
+    }
 }

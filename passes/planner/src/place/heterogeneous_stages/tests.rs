@@ -87,3 +87,21 @@ fn a_plan_with_other_sizes_must_be_faster_by_more_than_its_error() {
         assert!((problem.to_beat_secs(&[placed(2.0)]) - 0.98 * 2.0).abs() < 1e-12);
     });
 }
+
+#[test]
+fn equal_stages_are_as_many_as_take_the_fewest_seconds_and_fit() {
+    with(&cluster(), "", |problem| {
+        let made: Vec<Sketch> = [2, 1].into_iter().filter_map(|size| problem.laid_out(size)).collect();
+        let (chosen, drafts) = (made.iter().collect::<Vec<_>>(), made.iter().map(Sketch::draft).collect());
+        let (short, drafts): (Short, Vec<Draft>) = (Short::itself(problem.plain), drafts);
+        let mut sizes = Sizes::new(&short, &drafts, problem.layers(&chosen, &drafts, |_| 0).expect("layers"));
+        let on = |n_devices| Group { kind: 0, n_devices };
+        assert_eq!([4, 2, 1].map(|n| sizes.has_equal(on(n))), [true; 3]);
+        assert!(!sizes.has_equal(Group { kind: 1, n_devices: 4 }));
+        // Two stages on one device each take their sum and the slower one for each further microbatch.
+        let mut secs = |n_devices, limit| sizes.equal_secs(problem, on(n_devices), 2, limit);
+        let ([one, both], [_, alone]) = (secs(2, f64::INFINITY), secs(1, f64::INFINITY));
+        assert!(one < both && both < 2.0 * one && both < alone, "{one} {both} {alone}");
+        assert_eq!(secs(2, 1.0), [f64::INFINITY; 2]);
+    });
+}

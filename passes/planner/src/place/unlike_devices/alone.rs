@@ -1,7 +1,7 @@
 //! Plans for one kind of devices alone, and what is noted of the best plan.
 
 use super::super::search_control::End;
-use super::Known;
+use super::{Known, Said};
 use crate::place::{self, Worth, materialize_plan};
 use crate::shard;
 use crate::shard::control::asked_again;
@@ -54,14 +54,19 @@ impl Alone<'_> {
         let first = self.first_devices[kind];
         let firsts: Vec<usize> = facts.header.firsts.iter().map(|it| it + first).collect();
         materialize_plan::put_on(&mut text, &firsts);
-        Ok(Known { text, time_secs, end: None })
+        let said = Said {
+            alternatives: std::mem::take(&mut cx.alternatives),
+            stage_counts: std::mem::take(&mut cx.stage_counts),
+            warnings: std::mem::take(&mut cx.warnings),
+        };
+        Ok(Known { text, time_secs, end: None, said })
     }
 }
 
 impl Known {
     /// The text, with what no plan on the cluster takes less than and what was asked for.
     pub fn noted(self, bound_secs: f64, recompute: &str) -> Module {
-        let Known { mut text, time_secs, end } = self;
+        let Known { mut text, time_secs, end, .. } = self;
         if recompute != "auto" {
             plan_note::set(&mut text, &[("recompute", recompute.into())]);
         }

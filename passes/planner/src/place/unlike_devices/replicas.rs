@@ -8,9 +8,12 @@
 //! Plans are made for the devices of one replica of the fastest kind with the least memory of all kinds.
 
 use super::super::Worth;
+use super::super::cut::mixed::Group;
+use super::super::heterogeneous_stages::Sizes;
+use super::super::neighborhood_search::filled_of;
 use super::super::search_control::MAX_PLANS;
 use super::alone::plan_on;
-use super::{Kinds, Known, MARGIN};
+use super::{Kinds, Known, LEAST_SPEED, MARGIN, Said};
 use phzc_cost::{Cluster, Pipeline};
 use phzc_ir::{ArrayShape, InstrId, Module, notes};
 use phzc_pass::pass::{Context, Options};
@@ -25,9 +28,12 @@ const MAX_EVALUATED: usize = 6;
 /// The fewest microbatches that promise no more than so many times the least seconds are tried: more make
 /// smaller products.
 const EVEN: f64 = 1.1;
-
 /// Replicas may share microbatches out otherwise than their blocks promise, so that the fastest run fewer.
 const SLACK: f64 = 1.1;
+/// How many numbers of microbatches are looked at.
+const MAX_FINER: usize = 4;
+/// Chains of equal stages may promise so many times the seconds that a plan takes.
+const STAGED: f64 = 1.02;
 
 /// Replicas that may be worth a plan.
 pub(super) struct Layout {
@@ -52,6 +58,11 @@ impl Layout {
         self.busy_secs + self.summed_secs
     }
 
+    /// A replica on a kind.
+    fn on(&self, kind: usize) -> Group {
+        Group { kind, n_devices: self.n_devices }
+    }
+
     /// What one replica on the first kind has for all microbatches, for the step to be a better one; no
     /// bounds are of use.
     fn worth(&self, best_secs: f64) -> Worth {
@@ -68,11 +79,11 @@ struct Slot {
 }
 
 impl Kinds<'_> {
-    /// Replicas over the fastest kinds, of the size that promises most.
+    /// Replicas over the fastest kinds, of the size that promises most, if that is less than some seconds.
     ///
-    /// They promise that their blocks come as near to the fastest as those of the best plan so far, of which
-    /// the seconds are given.
-    pub(super) fn replicas(&self, best_secs: f64) -> Option<Layout> {
+    /// They promise that their blocks come as near to the fastest as those of a plan that takes so many
+    /// seconds, and no less than equal stages in the layouts at hand.
+    pub(super) fn replicas(&self, sizes: &mut [Sizes], best_secs: f64) -> Option<Layout> {
         let (fastest, sharded) = (self.floors.fastest_first(), self.all.sharded);
         let facts = derive(sharded).expect("the header's notes are the planner's own");
         let summed_bytes = whole_summed_bytes(sharded, &facts);
@@ -90,7 +101,56 @@ impl Kinds<'_> {
         };
         found.retain(|layout| self.has_room(layout, states_bytes));
         found.retain(|layout: &Layout| promised(layout) < (1.0 - MARGIN) * best_secs);
-        found.into_iter().min_by(|a, b| promised(a).total_cmp(&promised(b)))
+        found.sort_by(|a, b| promised(a).total_cmp(&promised(b)));
+        found.into_iter().find_map(|layout| self.staged(sizes, layout, STAGED * best_secs))
+    }
+
+    /// The replicas, with microbatches as small as take the least seconds on equal stages, if that is less
+    /// than some seconds; as they are where no layouts for such stages are at hand.
+    fn staged(&self, sizes: &mut [Sizes], layout: Layout, best_secs: f64) -> Option<Layout> {
+        let mut kinds = layout.kinds.iter().filter(|&&kind| self.floors.relative_speed(kind) >= LEAST_SPEED);
+        if !kinds.all(|&kind| sizes.iter().any(|sizes| sizes.has_equal(layout.on(kind)))) {
+            return Some(layout);
+        }
+        let finer = std::iter::successors(Some(layout), |layout| self.finer(layout)).take(MAX_FINER);
+        let secs = |layout: Layout| (self.staged_secs(sizes, &layout), layout);
+        let (secs, best) = finer.map(secs).min_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(best).filter(|_| secs < best_secs || best_secs.is_infinite())
+    }
+
+    /// What replicas take by the chains of equal stages on each kind, none of which has more memory than the
+    /// kind with the least.
+    fn staged_secs(&self, sizes: &mut [Sizes], layout: &Layout) -> f64 {
+        let (count, limit_bytes) = (layout.n_microbatches, self.nodes(layout).accelerator.usable_bytes());
+        let slots = self.slots(&layout.kinds, layout.n_devices);
+        let mut each: Vec<[f64; 2]> = Vec::with_capacity(slots.len());
+        for slot in &slots {
+            let known = slots[..each.len()].iter().position(|other| other.kind == slot.kind);
+            let filling = || self.filling(sizes, layout.on(slot.kind), (count, limit_bytes));
+            each.push(known.map_or_else(filling, |at| each[at]));
+        }
+        // A pipeline fills before a few microbatches as before many.
+        let secs = |at: usize, n: usize| each[at][0] + n as f64 * each[at][1];
+        let shares = shared_out(slots.len(), count, secs);
+        let busy = shares.iter().enumerate().filter(|(_, n)| **n > 0).map(|(at, &n)| secs(at, n));
+        busy.fold(0.0, f64::max) + layout.summed_secs
+    }
+
+    /// What a replica on some devices takes for no microbatch and for each one more, by the best chain of
+    /// equal stages.
+    fn filling(&self, sizes: &mut [Sizes], on: Group, (count, limit_bytes): (usize, f64)) -> [f64; 2] {
+        let filled = filled_of(self.all);
+        let mut best = [f64::INFINITY; 2];
+        for problem in filled.iter().chain([self.all]) {
+            let all = sizes.iter_mut().map(|sizes| sizes.equal_secs(problem, on, count, limit_bytes));
+            best = all.fold(best, |best, other| if other[1] < best[1] { other } else { best });
+        }
+        let [one, all] = best;
+        if all.is_infinite() {
+            return best;
+        }
+        let each = if count > 1 { (all - one) / (count - 1) as f64 } else { all };
+        [all - count as f64 * each, each]
     }
 
     /// The same replicas with the next smaller microbatches.
@@ -222,7 +282,8 @@ impl Kinds<'_> {
         let facts = derive(&text).ok()?;
         let plan = report::figures_of(&text, &facts, self.all.cluster);
         plan_note::set(&mut text, &[("planned_secs", plan.time_secs.into())]);
-        let found = Known { text, time_secs: plan.time_secs, end: self.all.control.ended() };
+        let found =
+            Known { text, time_secs: plan.time_secs, end: self.all.control.ended(), said: Said::default() };
         Some(found).filter(|_| plan.most_memory_share() <= 1.0)
     }
 
