@@ -45,6 +45,10 @@ struct KindsFile {
 pub(super) fn named(name: &str) -> Option<Result<Cluster>> {
     let parts: Vec<&str> = name.split(JOINT).collect();
     (parts.len() > 1).then(|| {
+        if parts.iter().any(|part| part.is_empty()) {
+            let error = Diagnostic::error(format!("`{name}` names no nodes on one side of a `{JOINT}`"));
+            return Err(error.help("join kinds of nodes so: `a100-8x2+v100-8`"));
+        }
         let kinds = parts.iter().map(|part| Cluster::named(part)).collect::<Result<_>>()?;
         joined(name.to_owned(), kinds, None)
     })
@@ -226,6 +230,14 @@ mod tests {
 
     fn named(name: &str) -> Cluster {
         Cluster::named(name).expect("legal names")
+    }
+
+    #[test]
+    fn nothing_is_no_kind() {
+        for name in ["a100-8+", "+a100-8", "a100-8++t4-8"] {
+            let error = Cluster::named(name).expect_err("no kind");
+            assert_eq!(error.message, format!("`{name}` names no nodes on one side of a `+`"));
+        }
     }
 
     #[test]

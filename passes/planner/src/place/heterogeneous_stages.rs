@@ -9,7 +9,7 @@ mod sizes;
 mod values;
 
 use sizes::SizedLayers;
-pub(super) use sizes::Sizes;
+pub(super) use sizes::{EqualStages, Sizes};
 use values::{free_arrays, with_tuples};
 
 use super::candidate::{Bound, Evaluated, Staged};

@@ -52,12 +52,11 @@ struct Known {
     said: Said,
 }
 
-/// What is said beside a plan of the search that found it; of several kinds nothing.
+/// What the search that found a plan lists beside it; those over several kinds list nothing.
 #[derive(Default)]
 struct Said {
     alternatives: Vec<Alternative>,
     stage_counts: Vec<StageCount>,
-    warnings: Vec<Diagnostic>,
 }
 
 /// Places a program that `shard` has laid out for the first kind on all kinds.
@@ -96,10 +95,9 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
         interrupt: cx.interrupt,
         with_replicas: !is_given && options.text("replicas") == "auto",
     };
-    let mut best = search.best(&mut sizes, &promised)?;
-    let said = std::mem::take(&mut best.said);
-    (cx.alternatives, cx.stage_counts) = (said.alternatives, said.stage_counts);
-    cx.warnings.extend(said.warnings);
+    let (mut best, warnings) = search.best(&mut sizes, &promised)?;
+    cx.warnings.extend(warnings);
+    Said { alternatives: cx.alternatives, stage_counts: cx.stage_counts } = std::mem::take(&mut best.said);
     if options.int("top") > 1 && cx.alternatives.is_empty() {
         let message = "`top` lists no plans but those on one kind of devices alone: there is none to list";
         cx.warnings.push(Diagnostic::warning(message));

@@ -22,13 +22,6 @@ pub struct Group {
     pub n_devices: usize,
 }
 
-impl Group {
-    /// Whether stages on so many devices make up others of the same kind.
-    pub fn divides(self, on: Group) -> bool {
-        self.kind == on.kind && on.n_devices.is_multiple_of(self.n_devices)
-    }
-}
-
 /// The devices of one kind, all of which stages take one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pool {

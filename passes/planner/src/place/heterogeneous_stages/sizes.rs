@@ -70,26 +70,53 @@ impl<'a> Sizes<'a> {
         places.iter().map(eased).collect()
     }
 
-    /// Whether there are drafts for equal stages on some devices of one kind.
-    pub fn has_equal(&self, on: Group) -> bool {
-        self.all.iter().any(|(group, _, _)| group.divides(on))
+    /// The drafts for some devices of one kind in equal stages, for so many microbatches.
+    pub fn equal(&self, on: EqualStages, count: usize) -> Vec<usize> {
+        let is_open = |at: &usize| on.has(self.all[*at].0) && self.all[*at].2.contains(&count);
+        (0..self.all.len()).filter(is_open).collect()
     }
 
-    /// Seconds of one of so many microbatches, and of all, on some devices of one kind in equal stages, of
-    /// the number of these that takes the fewest for all; infinite where none fits.
-    pub fn equal_secs(&mut self, problem: &Problem, on: Group, count: usize, limit_bytes: f64) -> [f64; 2] {
-        let is_open = |at: &usize| self.all[*at].0.divides(on) && self.all[*at].2.contains(&count);
-        let places: Vec<usize> = (0..self.all.len()).filter(is_open).collect();
+    /// Seconds of one of so many microbatches, and of all, on equal stages, of the number of these that takes
+    /// the fewest for all; infinite where none fits.
+    pub fn equal_secs(
+        &mut self,
+        problem: &Problem,
+        on: EqualStages,
+        (count, limit_bytes): (usize, f64),
+    ) -> [f64; 2] {
+        let places = self.equal(on, count);
         self.chains(problem, &places, count);
         let mut best = [f64::INFINITY; 2];
         for (group, chain) in self.eased(problem, &places, count) {
             let n_stages = on.n_devices / group.n_devices;
+            let chain = Chain { devices: [on.n_devices, chain.devices[1]], ..chain };
             let is_long = n_stages <= chain.secs.len();
             let cut = is_long.then(|| chain.cut(n_stages, count, limit_bytes)).flatten();
             if let Some(cut) = cut.filter(|cut| cut.step_secs < best[1]) {
-                best = [chain.secs.iter().sum::<f64>().min(cut.step_secs), cut.step_secs];
+                // What is computed again, and once per step, is spread over all microbatches.
+                let one = chain.secs.iter().sum::<f64>().max(cut.step_secs / count as f64);
+                best = [one.min(cut.step_secs), cut.step_secs];
             }
         }
         best
+    }
+}
+
+/// Some devices of one kind, all of which equal stages have.
+#[derive(Clone, Copy)]
+pub(in super::super) struct EqualStages {
+    /// The place of their kind in the cluster.
+    pub kind: usize,
+    pub n_devices: usize,
+    /// How many stages; 0 is any number.
+    pub wanted: usize,
+}
+
+impl EqualStages {
+    /// Whether stages may be on such groups of devices.
+    fn has(self, group: Group) -> bool {
+        let is_whole = self.n_devices.is_multiple_of(group.n_devices);
+        let n_stages = self.n_devices / group.n_devices;
+        self.kind == group.kind && is_whole && (self.wanted == 0 || self.wanted == n_stages)
     }
 }

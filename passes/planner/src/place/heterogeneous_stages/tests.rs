@@ -95,11 +95,12 @@ fn equal_stages_are_as_many_as_take_the_fewest_seconds_and_fit() {
         let (chosen, drafts) = (made.iter().collect::<Vec<_>>(), made.iter().map(Sketch::draft).collect());
         let (short, drafts): (Short, Vec<Draft>) = (Short::itself(problem.plain), drafts);
         let mut sizes = Sizes::new(&short, &drafts, problem.layers(&chosen, &drafts, |_| 0).expect("layers"));
-        let on = |n_devices| Group { kind: 0, n_devices };
-        assert_eq!([4, 2, 1].map(|n| sizes.has_equal(on(n))), [true; 3]);
-        assert!(!sizes.has_equal(Group { kind: 1, n_devices: 4 }));
+        let on = |n_devices, wanted| EqualStages { kind: 0, n_devices, wanted };
+        let n_equal = |n_devices, wanted| sizes.equal(on(n_devices, wanted), 2).len();
+        assert_eq!([n_equal(4, 0), n_equal(4, 2), n_equal(2, 0), n_equal(4, 3)], [2, 1, 2, 0]);
+        assert!(sizes.equal(EqualStages { kind: 1, ..on(4, 0) }, 2).is_empty());
         // Two stages on one device each take their sum and the slower one for each further microbatch.
-        let mut secs = |n_devices, limit| sizes.equal_secs(problem, on(n_devices), 2, limit);
+        let mut secs = |n_devices, limit| sizes.equal_secs(problem, on(n_devices, n_devices), (2, limit));
         let ([one, both], [_, alone]) = (secs(2, f64::INFINITY), secs(1, f64::INFINITY));
         assert!(one < both && both < 2.0 * one && both < alone, "{one} {both} {alone}");
         assert_eq!(secs(2, 1.0), [f64::INFINITY; 2]);

@@ -57,7 +57,6 @@ impl Alone<'_> {
         let said = Said {
             alternatives: std::mem::take(&mut cx.alternatives),
             stage_counts: std::mem::take(&mut cx.stage_counts),
-            warnings: std::mem::take(&mut cx.warnings),
         };
         Ok(Known { text, time_secs, end: None, said })
     }

@@ -8,8 +8,7 @@
 //! Plans are made for the devices of one replica of the fastest kind with the least memory of all kinds.
 
 use super::super::Worth;
-use super::super::cut::mixed::Group;
-use super::super::heterogeneous_stages::Sizes;
+use super::super::heterogeneous_stages::{EqualStages, Sizes};
 use super::super::neighborhood_search::filled_of;
 use super::super::search_control::MAX_PLANS;
 use super::alone::plan_on;
@@ -25,14 +24,15 @@ use phzc_plan::report::{self, ring_secs, whole_summed_bytes};
 const MOST_STATES: f64 = 2.0 / 3.0;
 /// How many candidates a plan for a replica is the best of: they are tried by what they promise.
 const MAX_EVALUATED: usize = 6;
-/// The fewest microbatches that promise no more than so many times the least seconds are tried: more make
-/// smaller products.
+/// Of numbers of microbatches the first that is looked at promises no more than so many times the least
+/// seconds: more make smaller products.
 const EVEN: f64 = 1.1;
 /// Replicas may share microbatches out otherwise than their blocks promise, so that the fastest run fewer.
 const SLACK: f64 = 1.1;
-/// How many numbers of microbatches are looked at.
+/// How many numbers of microbatches are looked at: with eight times as many products are small.
 const MAX_FINER: usize = 4;
-/// Chains of equal stages may promise so many times the seconds that a plan takes.
+/// Chains of equal stages may promise so many times the seconds that a plan takes: interleaved ones were seen
+/// to take 2 % less.
 const STAGED: f64 = 1.02;
 
 /// Replicas that may be worth a plan.
@@ -58,11 +58,6 @@ impl Layout {
         self.busy_secs + self.summed_secs
     }
 
-    /// A replica on a kind.
-    fn on(&self, kind: usize) -> Group {
-        Group { kind, n_devices: self.n_devices }
-    }
-
     /// What one replica on the first kind has for all microbatches, for the step to be a better one; no
     /// bounds are of use.
     fn worth(&self, best_secs: f64) -> Worth {
@@ -79,10 +74,11 @@ struct Slot {
 }
 
 impl Kinds<'_> {
-    /// Replicas over the fastest kinds, of the size that promises most, if that is less than some seconds.
+    /// Replicas over the fastest kinds that may take less than some seconds: of the size that promises most
+    /// of those whose equal stages, in the layouts at hand, promise enough.
     ///
-    /// They promise that their blocks come as near to the fastest as those of a plan that takes so many
-    /// seconds, and no less than equal stages in the layouts at hand.
+    /// A size promises that its blocks come as near to the fastest as those of a plan that takes so many
+    /// seconds.
     pub(super) fn replicas(&self, sizes: &mut [Sizes], best_secs: f64) -> Option<Layout> {
         let (fastest, sharded) = (self.floors.fastest_first(), self.all.sharded);
         let facts = derive(sharded).expect("the header's notes are the planner's own");
@@ -108,14 +104,28 @@ impl Kinds<'_> {
     /// The replicas, with microbatches as small as take the least seconds on equal stages, if that is less
     /// than some seconds; as they are where no layouts for such stages are at hand.
     fn staged(&self, sizes: &mut [Sizes], layout: Layout, best_secs: f64) -> Option<Layout> {
-        let mut kinds = layout.kinds.iter().filter(|&&kind| self.floors.relative_speed(kind) >= LEAST_SPEED);
-        if !kinds.all(|&kind| sizes.iter().any(|sizes| sizes.has_equal(layout.on(kind)))) {
+        if !self.is_staged(sizes, &layout) {
             return Some(layout);
         }
         let finer = std::iter::successors(Some(layout), |layout| self.finer(layout)).take(MAX_FINER);
+        let finer: Vec<Layout> = finer.filter(|layout| self.is_staged(sizes, layout)).collect();
         let secs = |layout: Layout| (self.staged_secs(sizes, &layout), layout);
-        let (secs, best) = finer.map(secs).min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let (secs, best) = finer.into_iter().map(secs).min_by(|a, b| a.0.total_cmp(&b.0))?;
         Some(best).filter(|_| secs < best_secs || best_secs.is_infinite())
+    }
+
+    /// Whether there are layouts for equal stages on every kind that has some: very slow ones have none.
+    fn is_staged(&self, sizes: &[Sizes], layout: &Layout) -> bool {
+        let has = |kind| {
+            let on = self.equal_stages(layout, kind);
+            sizes.iter().any(|sizes| !sizes.equal(on, layout.n_microbatches).is_empty())
+        };
+        layout.kinds.iter().all(|&kind| self.floors.relative_speed(kind) < LEAST_SPEED || has(kind))
+    }
+
+    /// A replica on a kind.
+    fn equal_stages(&self, layout: &Layout, kind: usize) -> EqualStages {
+        EqualStages { kind, n_devices: layout.n_devices, wanted: self.wanted }
     }
 
     /// What replicas take by the chains of equal stages on each kind, none of which has more memory than the
@@ -126,7 +136,7 @@ impl Kinds<'_> {
         let mut each: Vec<[f64; 2]> = Vec::with_capacity(slots.len());
         for slot in &slots {
             let known = slots[..each.len()].iter().position(|other| other.kind == slot.kind);
-            let filling = || self.filling(sizes, layout.on(slot.kind), (count, limit_bytes));
+            let filling = || self.filling(sizes, self.equal_stages(layout, slot.kind), (count, limit_bytes));
             each.push(known.map_or_else(filling, |at| each[at]));
         }
         // A pipeline fills before a few microbatches as before many.
@@ -138,11 +148,11 @@ impl Kinds<'_> {
 
     /// What a replica on some devices takes for no microbatch and for each one more, by the best chain of
     /// equal stages.
-    fn filling(&self, sizes: &mut [Sizes], on: Group, (count, limit_bytes): (usize, f64)) -> [f64; 2] {
+    fn filling(&self, sizes: &mut [Sizes], on: EqualStages, (count, limit_bytes): (usize, f64)) -> [f64; 2] {
         let filled = filled_of(self.all);
         let mut best = [f64::INFINITY; 2];
         for problem in filled.iter().chain([self.all]) {
-            let all = sizes.iter_mut().map(|sizes| sizes.equal_secs(problem, on, count, limit_bytes));
+            let all = sizes.iter_mut().map(|sizes| sizes.equal_secs(problem, on, (count, limit_bytes)));
             best = all.fold(best, |best, other| if other[1] < best[1] { other } else { best });
         }
         let [one, all] = best;

@@ -35,6 +35,8 @@ pub(super) struct Found {
     best: Option<Known>,
     /// Why the fastest kind alone cannot hold the program.
     refusal: Option<Diagnostic>,
+    /// What was said of plans on one kind that were the best so far.
+    warnings: Vec<Diagnostic>,
     /// The best pipeline of which some stages have no products: other plans are worth more, if there are any.
     idle: Option<Known>,
 }
@@ -47,19 +49,20 @@ impl Found {
     fn and(self, other: Found) -> Found {
         Found {
             best: best_of(self.best, other.best),
-            refusal: other.refusal.or(self.refusal),
+            refusal: self.refusal.or(other.refusal),
+            warnings: [self.warnings, other.warnings].concat(),
             idle: best_of(self.idle, other.idle),
         }
     }
 }
 
 impl Search<'_> {
-    /// The best plan of all. Where pipelines may be the best they come first: what must take less than these
+    /// The best plan of all, and what to warn of. Where pipelines may be the best they come first: what must take less than these
     /// need not be looked at for long.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn best(&self, sizes: &mut [Sizes], promised: &[Promise]) -> Result<Known> {
+    pub fn best(&self, sizes: &mut [Sizes], promised: &[Promise]) -> Result<(Known, Vec<Diagnostic>)> {
         let promised = &promised[..promised.len().min(MAX_WRITTEN)];
         let fastest = self.kinds.floors.fastest_first()[0];
         let near_secs = NEAR * self.kinds.floors.alone_secs(fastest);
@@ -76,9 +79,10 @@ impl Search<'_> {
             }
         };
         let best_secs = found.secs();
-        let replicas = self.over_replicas(self.promising(sizes, best_secs), best_secs);
-        let Found { best, refusal, idle } = found.and(replicas);
-        best.or(idle).ok_or_else(|| no_plan(&self.cluster.name, refusal))
+        let replicas = self.over_replicas(sizes, best_secs);
+        let Found { best, refusal, warnings, idle } = found.and(replicas);
+        let best = best.or(idle).ok_or_else(|| no_plan(&self.cluster.name, refusal))?;
+        Ok((best, warnings))
     }
 
     /// Plans for each kind alone that take less than some seconds.
@@ -93,8 +97,12 @@ impl Search<'_> {
             // The bound of all kinds together is what is said in the end.
             let bound_secs = self.kinds.floors.secs().min(best_secs);
             let worth = Worth { secs: best_secs, bound_secs };
-            match self.alone.planned(kind, worth, &mut self.context(&nodes)) {
-                Ok(known) if known.time_secs < best_secs => found.best = Some(known),
+            let mut own = self.context(&nodes);
+            match self.alone.planned(kind, worth, &mut own) {
+                Ok(known) if known.time_secs < best_secs => {
+                    found.warnings.extend(own.warnings);
+                    found.best = Some(known);
+                }
                 Ok(_) => {}
                 Err(error) => found.refusal = found.refusal.take().or(Some(error)),
             }
@@ -109,18 +117,22 @@ impl Search<'_> {
     /// Replicas over several kinds, each with microbatches by its speed, if they may take less than some
     /// seconds.
     fn promising(&self, sizes: &mut [Sizes], best_secs: f64) -> Option<Layout> {
-        self.kinds.replicas(sizes, best_secs).filter(|_| self.with_replicas)
+        (self.progress)("place: replicas over several kinds of devices");
+        self.kinds.replicas(sizes, best_secs)
     }
 
     /// Plans replicas; smaller microbatches while these are about as fast as the best plan.
-    fn over_replicas(&self, mut next: Option<Layout>, mut best_secs: f64) -> Found {
+    fn over_replicas(&self, sizes: &mut [Sizes], mut best_secs: f64) -> Found {
         let mut found = Found::default();
+        let mut next = if self.with_replicas { self.promising(sizes, best_secs) } else { None };
         while let Some(layout) = next.take().filter(|layout| layout.least_secs() < best_secs) {
-            (self.progress)("place: replicas over several kinds of devices");
-            let mut own = self.context(self.cluster);
+            if self.kinds.all.control.ends() {
+                break;
+            }
             let Alone { options, module, .. } = self.alone;
+            let mut own = self.context(self.cluster);
             let replicated = self.kinds.replicated(&layout, (options, module), best_secs, &mut own);
-            let Some(known) = replicated.filter(|_| !self.kinds.all.control.ends()) else { break };
+            let Some(known) = replicated else { break };
             next = self.kinds.finer(&layout).filter(|_| known.time_secs < NEARLY * best_secs);
             if known.time_secs < best_secs {
                 best_secs = known.time_secs;
