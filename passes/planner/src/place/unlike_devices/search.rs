@@ -57,8 +57,8 @@ impl Found {
 }
 
 impl Search<'_> {
-    /// The best plan of all, and what to warn of. Where pipelines may be the best they come first: what must take less than these
-    /// need not be looked at for long.
+    /// The best plan of all, and what to warn of. Where pipelines may be the best they come first: what must
+    /// take less than these need not be looked at for long.
     ///
     /// # Errors
     /// Why there is none.
