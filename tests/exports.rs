@@ -176,6 +176,23 @@ fn what_a_stack_cannot_say_is_named_in_the_file_and_on_stderr() {
 }
 
 #[test]
+fn stages_on_different_numbers_of_devices_are_launched_on_as_many_as_are_written() {
+    let dir = scratch("exports_unequal");
+    let (plan, script) = (dir.join("plan.ir"), dir.join("run.sh"));
+    let [plan, script] = [plan, script].map(|path| path.to_string_lossy().into_owned());
+    let model = generate(&dir, &OPT);
+    let passes = "fuse,shard,place{stages=3,groups=2+4}";
+    run(&[&model, "--cluster", "a100-8", "--passes", passes, "-o", &plan]);
+    let said = run(&[&plan, "--passes", "", "--emit", "megatron", "-o", &script]);
+    assert!(
+        said.contains("stages have different numbers of devices; all are written with 2, 6 in all"),
+        "{said}"
+    );
+    let text = fs::read_to_string(&script).expect("it is written");
+    assert!(text.contains("--nproc-per-node 6 "), "{text}");
+}
+
+#[test]
 fn json_and_toml_of_a_plan_have_its_degrees() {
     let dir = scratch("exports_degrees");
     let model = generate(&dir, &OPT);

@@ -200,8 +200,8 @@ impl Pipeline {
     /// Seconds of one step, in closed form; `B` microbatches, stage `i` takes `f_i` forward and `b_i`
     /// backward.
     ///
-    /// * GPipe: `sum f_i + (B-1) max f_i + sum b_i + (B-1) max b_i + 2 sum p_i`. Exact: identical jobs
-    ///   through a flow shop, twice; `p_i`, the send over boundary `i`, delays but occupies nobody.
+    /// * GPipe: `sum f_i + sum p_i + (B-1) max(f_i, p_i)`, and the same of `b_i`. Exact: identical jobs
+    ///   through a flow shop of stages and links, twice; `p_i` is the send over boundary `i`.
     /// * 1F1B: `sum t_i + (B-1) max t_i` with `t_i = f_i + b_i + 2 p_i` (Alpa, OSDI'22, section 5.1). Exact
     ///   for equal stages and free sends. Otherwise an estimate, from above where every backward takes the
     ///   same multiple of its forward: a stage of long forwards before one of long backwards can take longer.
@@ -212,8 +212,8 @@ impl Pipeline {
     pub fn step_secs(&self, schedule: Schedule) -> f64 {
         match schedule {
             Schedule::GPipe => {
-                let sends = 2.0 * self.send_secs.iter().sum::<f64>();
-                self.flow_secs(&self.forward_secs) + self.flow_secs(&self.backward_secs) + sends
+                let with_sends = |secs: &[f64]| self.flow_secs(&[secs, &self.send_secs].concat());
+                with_sends(&self.forward_secs) + with_sends(&self.backward_secs)
             }
             Schedule::OneFOneB => self.flow_secs(&self.stage_secs()),
             Schedule::ZeroBubble | Schedule::Interleaved(_) => self.simulate(schedule).step_secs(),

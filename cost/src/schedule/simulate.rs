@@ -72,7 +72,8 @@ pub(super) type Task = (Part, usize, usize);
 
 impl Pipeline {
     /// Replays one step. Each stage runs its tasks in the schedule's order, each as soon as the stage is free
-    /// and its input has arrived; sends overlap with compute.
+    /// and its input has arrived; sends overlap with compute, those of a device in one direction follow one
+    /// another.
     pub fn simulate(&self, schedule: Schedule) -> Timeline {
         match schedule {
             Schedule::ZeroBubble => return self.zero_bubble(),
@@ -82,6 +83,14 @@ impl Pipeline {
         let tasks =
             |stage| schedule.order(stage, self).into_iter().map(move |(phase, one)| (phase, stage, one));
         self.replay((0..self.n_stages()).map(|stage| tasks(stage).collect()).collect())
+    }
+
+    /// When what a task has made by `end_secs` is where it is read, if what was sent before it arrives at
+    /// `last_secs`.
+    pub(super) fn arrival_secs(&self, phase: Part, stage: usize, end_secs: f64, last_secs: f64) -> f64 {
+        let boundary = if phase == Part::Forward { Some(stage) } else { stage.checked_sub(1) };
+        let send_secs = boundary.and_then(|boundary| self.send_secs.get(boundary));
+        send_secs.map_or(end_secs, |send_secs| end_secs.max(last_secs) + send_secs)
     }
 
     /// Replays one step of devices that each run the tasks of their list in order.
@@ -100,8 +109,10 @@ struct Replay<'a> {
     orders: Vec<Vec<Task>>,
     n_done: Vec<usize>,
     free_secs: Vec<f64>,
-    /// Per phase, stage and microbatch: when it ended, once it has.
-    ended_secs: [Vec<Vec<Option<f64>>>; 2],
+    /// Per phase, stage and microbatch: when what it has made arrives, once it has run.
+    arrived_secs: [Vec<Vec<Option<f64>>>; 2],
+    /// Per phase and device: when the last of that arrives.
+    last_secs: [Vec<f64>; 2],
     events: Vec<Event>,
 }
 
@@ -112,8 +123,9 @@ impl<'a> Replay<'a> {
             pipeline,
             n_done: vec![0; orders.len()],
             free_secs: vec![0.0; orders.len()],
+            last_secs: [vec![0.0; orders.len()], vec![0.0; orders.len()]],
             orders,
-            ended_secs: [none.clone(), none],
+            arrived_secs: [none.clone(), none],
             events: Vec::with_capacity(2 * pipeline.n_stages() * pipeline.n_microbatches),
         }
     }
@@ -135,7 +147,9 @@ impl<'a> Replay<'a> {
         };
         let end_secs = start_secs + secs;
         self.events.push(Event { stage, microbatch, phase, start_secs, end_secs });
-        self.ended_secs[phase as usize][stage][microbatch] = Some(end_secs);
+        let last_secs = &mut self.last_secs[phase as usize][device];
+        *last_secs = self.pipeline.arrival_secs(phase, stage, end_secs, *last_secs);
+        self.arrived_secs[phase as usize][stage][microbatch] = Some(*last_secs);
         self.free_secs[device] = end_secs;
         self.n_done[device] += 1;
     }
@@ -143,16 +157,12 @@ impl<'a> Replay<'a> {
     /// When the input of a task is there; `None` while its producer has not run.
     fn ready_secs(&self, (phase, stage, microbatch): Task) -> Option<f64> {
         let last = self.pipeline.n_stages() - 1;
+        let [forward, backward] = &self.arrived_secs;
         match phase {
             Part::Forward if stage == 0 => Some(0.0),
-            Part::Forward => self.arrival_secs(Part::Forward, stage - 1, microbatch, stage - 1),
-            _ if stage == last => self.ended_secs[Part::Forward as usize][stage][microbatch],
-            _ => self.arrival_secs(Part::Backward, stage + 1, microbatch, stage),
+            Part::Forward => forward[stage - 1][microbatch],
+            _ if stage == last => forward[stage][microbatch],
+            _ => backward[stage + 1][microbatch],
         }
-    }
-
-    fn arrival_secs(&self, phase: Part, from: usize, microbatch: usize, boundary: usize) -> Option<f64> {
-        let send_secs = self.pipeline.send_secs.get(boundary).copied().unwrap_or(0.0);
-        self.ended_secs[phase as usize][from][microbatch].map(|end_secs| end_secs + send_secs)
     }
 }

@@ -12,8 +12,9 @@ use std::collections::BTreeSet;
 #[derive(Clone, Default)]
 struct Stage {
     free_secs: f64,
-    forward_ends_secs: Vec<f64>,
-    input_ends_secs: Vec<f64>,
+    /// When what each forward has made is where it is read, and each input gradient.
+    forward_arrives_secs: Vec<f64>,
+    input_arrives_secs: Vec<f64>,
     n_weights: usize,
     /// What it would do next, as it is queued.
     next: Option<(u64, Part)>,
@@ -64,15 +65,17 @@ impl Replay<'_> {
         let (pipeline, weight_secs) = (self.pipeline, self.pipeline.weight_gradient_secs(stage));
         let one = &mut self.stages[stage];
         let (microbatch, secs) = match phase {
-            Part::Forward => (one.forward_ends_secs.len(), pipeline.forward_secs[stage]),
-            Part::Backward => (one.input_ends_secs.len(), pipeline.backward_secs[stage] - weight_secs),
+            Part::Forward => (one.forward_arrives_secs.len(), pipeline.forward_secs[stage]),
+            Part::Backward => (one.input_arrives_secs.len(), pipeline.backward_secs[stage] - weight_secs),
             Part::WeightGradient => (one.n_weights, weight_secs),
         };
         let end_secs = start_secs + secs;
         one.free_secs = end_secs;
+        let arrives =
+            |sent: &[f64]| pipeline.arrival_secs(phase, stage, end_secs, sent.last().copied().unwrap_or(0.0));
         match phase {
-            Part::Forward => one.forward_ends_secs.push(end_secs),
-            Part::Backward => one.input_ends_secs.push(end_secs),
+            Part::Forward => one.forward_arrives_secs.push(arrives(&one.forward_arrives_secs)),
+            Part::Backward => one.input_arrives_secs.push(arrives(&one.input_arrives_secs)),
             Part::WeightGradient => one.n_weights += 1,
         }
         self.events.push(Event { stage, microbatch, phase, start_secs, end_secs });
@@ -87,16 +90,14 @@ impl Replay<'_> {
         let (stages, pipeline) = (&self.stages, self.pipeline);
         let one = &stages[stage];
         let at = |ready_secs: f64, phase| (ready_secs.max(one.free_secs), phase);
-        let (n_forward, n_input) = (one.forward_ends_secs.len(), one.input_ends_secs.len());
+        let (n_forward, n_input) = (one.forward_arrives_secs.len(), one.input_arrives_secs.len());
         let forward = match stage.checked_sub(1) {
             None => Some(0.0),
-            Some(last) => {
-                stages[last].forward_ends_secs.get(n_forward).map(|end| end + pipeline.send_secs[last])
-            }
+            Some(last) => stages[last].forward_arrives_secs.get(n_forward).copied(),
         };
         let input = match stages.get(stage + 1) {
-            None => one.forward_ends_secs.get(n_input).copied(),
-            Some(next) => next.input_ends_secs.get(n_input).map(|end| end + pipeline.send_secs[stage]),
+            None => one.forward_arrives_secs.get(n_input).copied(),
+            Some(next) => next.input_arrives_secs.get(n_input).copied(),
         };
         let (n_stages, n_microbatches, schedule) =
             (stages.len(), pipeline.n_microbatches, Schedule::ZeroBubble);

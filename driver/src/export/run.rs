@@ -156,8 +156,12 @@ impl<'a> Run<'a> {
     /// Data parallelism takes all devices that nothing else does.
     fn all_devices(&mut self, chosen: &Parallelism, stage_devices: usize) {
         if self.plan.stages.iter().any(|stage| devices(stage.devices) != stage_devices) {
+            self.n_devices = stage_devices * self.pipeline;
+            let is_even = |per_node: &usize| self.n_devices.is_multiple_of(*per_node);
+            self.per_node = (1..=self.per_node).rev().find(is_even).expect("one divides all");
             self.lost.push(format!(
-                "stages have different numbers of devices; all are written with {stage_devices}"
+                "stages have different numbers of devices; all are written with {stage_devices}, {} in all",
+                self.n_devices
             ));
         }
         let kinds: BTreeSet<&str> =

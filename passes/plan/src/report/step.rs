@@ -125,6 +125,7 @@ pub fn step(module: &Module, facts: &Facts, cluster: &Cluster) -> Step {
         update_secs: update_secs(&prices, &sends),
         updates_from_secs: gradients_secs(module, facts, cluster, &timeline),
         pipeline,
+        sent_secs: [vec![0.0; facts.header.n_groups()], vec![0.0; facts.header.n_groups()]],
         events: Vec::new(),
     };
     writer.tasks(&timeline);
@@ -196,6 +197,8 @@ struct Writer<'a> {
     /// When updates begin.
     updates_from_secs: f64,
     update_secs: Vec<f64>,
+    /// Per direction and group: when what it has sent last arrives.
+    sent_secs: [Vec<f64>; 2],
     events: Vec<StepEvent>,
 }
 
@@ -225,7 +228,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What a task sends on; sends overlap with tasks and with one another.
+    /// What a task sends on; sends overlap with tasks, those of a group in one direction follow one another.
     fn transfer(&mut self, event: &Event) {
         let (boundary, to) = match event.phase {
             Part::Forward => (Some(event.stage), event.stage + 1),
@@ -235,7 +238,11 @@ impl Writer<'_> {
         let secs =
             boundary.and_then(|boundary| self.pipeline.send_secs.get(boundary)).copied().unwrap_or(0.0);
         if secs > 0.0 && event.end_secs > event.start_secs {
-            let when = When { from_secs: event.end_secs, to_secs: event.end_secs + secs };
+            let group = self.header.group(event.stage);
+            let sent_secs = &mut self.sent_secs[usize::from(event.phase == Part::Forward)][group];
+            let from_secs = event.end_secs.max(*sent_secs);
+            *sent_secs = from_secs + secs;
+            let when = When { from_secs, to_secs: *sent_secs };
             self.events.push(StepEvent::Transfer {
                 is_forward: event.phase == Part::Forward,
                 stage: event.stage,

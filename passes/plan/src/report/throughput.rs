@@ -9,7 +9,7 @@ use super::Plan;
 use super::parallelism::labels::{Label, Labels, source};
 use super::price::{op_runs, product_dtype};
 use super::recompute;
-use crate::derive::{Facts, is_added, planned_comps};
+use crate::derive::{Facts, Header, is_added, planned_comps};
 use crate::pricing;
 use phzc_analysis::graph::{Graph, Node, Tensor};
 use phzc_cost::Cluster;
@@ -43,7 +43,7 @@ pub struct Throughput {
     pub hfu: Option<f64>,
 }
 
-/// FLOPs, and seconds that one device takes for them at its peak.
+/// FLOPs, and seconds that one device takes for them at the mean peak of all.
 #[derive(Clone, Copy, Default)]
 struct Products {
     flops: f64,
@@ -80,15 +80,15 @@ pub(super) fn throughput(
 
 /// The products of the program as given, and those that all devices do, of all replicas.
 fn products_of_all(module: &Module, facts: &Facts, cluster: &Cluster) -> [Products; 2] {
-    let header = &facts.header;
+    let (header, peaks) = (&facts.header, Peaks::of(facts, cluster));
     if header.replicas.is_empty() {
-        return products(module, facts, cluster);
+        return products(module, facts, &peaks);
     }
     let mut sums = [Products::default(); 2];
     for at in 0..header.n_replicas() {
         let own = facts.of_replica(at);
         let share = own.header.n_own_microbatches() as f64 / header.n_microbatches as f64;
-        let [model, executed] = products(module, &own, cluster);
+        let [model, executed] = products(module, &own, &peaks);
         sums[0].add_share(model, share);
         sums[1].add_share(executed, 1.0);
     }
@@ -96,22 +96,54 @@ fn products_of_all(module: &Module, facts: &Facts, cluster: &Cluster) -> [Produc
 }
 
 /// The same of one replica, were the step its own.
-fn products(module: &Module, facts: &Facts, cluster: &Cluster) -> [Products; 2] {
+fn products(module: &Module, facts: &Facts, peaks: &Peaks) -> [Products; 2] {
     let again: BTreeSet<InstrId> = recompute::again(module, facts).into_iter().map(|(id, _)| id).collect();
     let [mut model, mut executed] = [Products::default(); 2];
     for comp in planned_comps(module) {
         for (id, instr) in module.comp(comp).iter() {
             let dtype = product_dtype(module, comp, instr);
-            let cluster = facts.header.around(cluster, facts.comps[comp.index()][id.index()].stage);
             let is_again = comp == module.entry && again.contains(&id);
             if !is_again && !is_added(instr) {
                 let flops = whole_flops(module, comp, id) * facts.executions[comp.index()];
-                model.add(flops, cluster, dtype);
+                model.add(flops, peaks, dtype);
             }
-            executed.add(executed_flops(facts, (comp, id, instr)), cluster, dtype);
+            executed.add(executed_flops(facts, (comp, id, instr)), peaks, dtype);
         }
     }
     [model, executed]
+}
+
+/// The nodes of a plan's device groups, and how many devices these have: one entry where all are equal.
+struct Peaks<'a>(Vec<(f64, &'a Cluster)>);
+
+impl<'a> Peaks<'a> {
+    fn of(facts: &Facts, cluster: &'a Cluster) -> Peaks<'a> {
+        if !cluster.is_unlike() {
+            return Peaks(vec![(1.0, cluster)]);
+        }
+        let groups = |header: &Header| -> Vec<(f64, &'a Cluster)> {
+            let of = |group: usize| (header.meshes[group].n_devices() as f64, header.around(cluster, group));
+            (0..header.n_groups()).map(of).collect()
+        };
+        match facts.header.replicas.len() {
+            0 => Peaks(groups(&facts.header)),
+            n_replicas => {
+                Peaks((0..n_replicas).flat_map(|at| groups(&facts.header.of_replica(at))).collect())
+            }
+        }
+    }
+
+    /// What a device can do at most, on average.
+    fn mean_flops_per_sec(&self, dtype: &str) -> f64 {
+        let peak = |cluster: &Cluster| pricing::peak_flops_per_sec(cluster, dtype);
+        match &self.0[..] {
+            [(_, equal)] => peak(equal),
+            several => {
+                let sum: f64 = several.iter().map(|(n_devices, cluster)| n_devices * peak(cluster)).sum();
+                sum / several.iter().map(|(n_devices, _)| n_devices).sum::<f64>()
+            }
+        }
+    }
 }
 
 impl Products {
@@ -120,10 +152,10 @@ impl Products {
         self.peak_secs += share * other.peak_secs;
     }
 
-    fn add(&mut self, flops: f64, cluster: &Cluster, dtype: &str) {
+    fn add(&mut self, flops: f64, peaks: &Peaks, dtype: &str) {
         if flops > 0.0 {
             self.flops += flops;
-            self.peak_secs += flops / pricing::peak_flops_per_sec(cluster, dtype);
+            self.peak_secs += flops / peaks.mean_flops_per_sec(dtype);
         }
     }
 }
@@ -175,4 +207,18 @@ fn samples(graph: &Graph, labels: &Labels) -> Option<u64> {
     let largest =
         all.filter(|tensor| !tensor.dims.is_empty()).reduce(|a, b| if b.bytes > a.bytes { b } else { a })?;
     u64::try_from(largest.dims[0]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unlike_devices_have_the_mean_of_their_peaks() {
+        let [fast, slow] = ["a100-8", "t4-8"].map(|name| Cluster::named(name).expect("built in"));
+        let peak = |peaks: &[(f64, &Cluster)]| Peaks(peaks.to_vec()).mean_flops_per_sec("f16");
+        let [high, low] = [&fast, &slow].map(|cluster| peak(&[(8.0, cluster)]));
+        assert_eq!((high, low), (312e12, 65e12));
+        assert!((peak(&[(4.0, &fast), (12.0, &slow)]) - (high + 3.0 * low) / 4.0).abs() < 1e-3 * low);
+    }
 }

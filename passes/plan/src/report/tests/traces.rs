@@ -122,7 +122,7 @@ fn stages_that_share_devices_are_one_track() {
         ],
     );
     assert_snapshot!(events(&module), @r#"
-    {"cluster":"test","n_microbatches":2,"schedule":"interleaved:2","step_us":807002948.985}
+    {"cluster":"test","n_microbatches":2,"schedule":"interleaved:2","step_us":823252591.213}
     M 0 process_name {"name":"stages 0, 2: devices 0-1, x=2"}
     M 0.0 thread_name {"name":"computes"}
     M 0.1 thread_name {"name":"sends"}
@@ -155,11 +155,11 @@ fn stages_that_share_devices_are_one_track() {
     X 1.0 backward 1 of stage 3 291.8 48.5 {"microbatch":1,"stage":3}
     b 1.1 gradients 1 to stage 2 340.3
     e 1.1 gradients 1 to stage 2 356.5
-    X 0.0 backward 0 of stage 0 356.5 48.5 {"microbatch":0,"stage":0}
-    X 0.0 backward 1 of stage 0 405.0 48.5 {"microbatch":1,"stage":0}
-    X 0.0 update 453.5 160.8
-    X 0.0 update 614.3 192.8
-    X 1.0 update 453.5 64.3
+    X 0.0 backward 0 of stage 0 372.8 48.5 {"microbatch":0,"stage":0}
+    X 0.0 backward 1 of stage 0 421.3 48.5 {"microbatch":1,"stage":0}
+    X 0.0 update 469.8 160.8
+    X 0.0 update 630.5 192.8
+    X 1.0 update 469.8 64.3
     C 0 memory of each device 0.0 {"bytes":176}
     C 1 memory of each device 0.0 {"bytes":48}
     C 0 memory of each device 0.0 {"bytes":176}
@@ -176,8 +176,8 @@ fn stages_that_share_devices_are_one_track() {
     C 0 memory of each device 356.5 {"bytes":176}
     C 1 memory of each device 340.3 {"bytes":48}
     C 1 memory of each device 388.8 {"bytes":48}
-    C 0 memory of each device 405.0 {"bytes":176}
-    C 0 memory of each device 453.5 {"bytes":176}
+    C 0 memory of each device 421.3 {"bytes":176}
+    C 0 memory of each device 469.8 {"bytes":176}
     "#);
 }
 
