@@ -57,7 +57,13 @@ fn reason(chosen: &Plan, counts: &[StageCount], asked: i64) -> String {
             "the program comes with layouts for all devices, so it stays one stage".to_owned()
         }
         [_] => format!("there is no other number on {}", counted(chosen.n_devices, "device")),
-        _ => "the best plan that was evaluated of each number of stages".to_owned(),
+        _ => {
+            let kind = chosen.stages.iter().find_map(|stage| stage.device.as_ref());
+            let of_kind = kind.map_or(String::new(), |kind| {
+                format!(" on {} alone: over several kinds of devices none are compared", kind.name)
+            });
+            format!("the best plan that was evaluated of each number of stages{of_kind}")
+        }
     }
 }
 

@@ -9,11 +9,12 @@ pub(super) fn text(plan: &Plan) -> String {
     if plan.stages.iter().all(|stage| stage.parallelism.is_none()) {
         return String::new();
     }
+    let replicas = replicas(plan.replicas.len());
     if words.len() == 1 {
-        return format!("parallelism: {}\n", words[0]);
+        return format!("parallelism: {replicas}{}\n", words[0]);
     }
     let n_groups = plan.stages.iter().flat_map(|stage| &stage.parallelism).map(|it| it.pipeline).max();
-    let pipeline = format!("parallelism: pipeline {}", n_groups.unwrap_or(1));
+    let pipeline = format!("parallelism: {replicas}pipeline {}", n_groups.unwrap_or(1));
     let stretches = stretches(&words);
     match stretches[..] {
         [_] => format!("{pipeline}, each stage {}\n", words[0]),
@@ -22,6 +23,11 @@ pub(super) fn text(plan: &Plan) -> String {
             false => out + &format!("  stages {first}-{last}: {}\n", words[first]),
         }),
     }
+}
+
+/// Replicas of all stages have parts of the batch too.
+fn replicas(n_replicas: usize) -> String {
+    if n_replicas > 1 { format!("{n_replicas} replicas, each ") } else { String::new() }
 }
 
 /// First and last of neighbors that are alike.
@@ -87,6 +93,11 @@ mod tests {
             words(&Parallelism { layers: Some(1.0), ..plain }),
             "data 8, tensor 1, 1 layer, recomputes 0.0 %"
         );
+    }
+
+    #[test]
+    fn replicas_come_before_what_each_of_them_is() {
+        assert_eq!([0, 1, 3].map(replicas), ["", "", "3 replicas, each "]);
     }
 
     #[test]
