@@ -15,6 +15,8 @@ pub struct Event {
     pub start_secs: f64,
     /// When it ends, in seconds after the step's start.
     pub end_secs: f64,
+    /// When what it has made is where it is read, in seconds after the step's start.
+    pub arrives_secs: f64,
 }
 
 /// What happens in one step, in the order in which stages could start it.
@@ -146,10 +148,11 @@ impl<'a> Replay<'a> {
             Part::Backward | Part::WeightGradient => self.pipeline.backward_secs[stage],
         };
         let end_secs = start_secs + secs;
-        self.events.push(Event { stage, microbatch, phase, start_secs, end_secs });
         let last_secs = &mut self.last_secs[phase as usize][device];
-        *last_secs = self.pipeline.arrival_secs(phase, stage, end_secs, *last_secs);
-        self.arrived_secs[phase as usize][stage][microbatch] = Some(*last_secs);
+        let arrives_secs = self.pipeline.arrival_secs(phase, stage, end_secs, *last_secs);
+        *last_secs = arrives_secs;
+        self.arrived_secs[phase as usize][stage][microbatch] = Some(arrives_secs);
+        self.events.push(Event { stage, microbatch, phase, start_secs, end_secs, arrives_secs });
         self.free_secs[device] = end_secs;
         self.n_done[device] += 1;
     }

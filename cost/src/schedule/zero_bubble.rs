@@ -71,14 +71,21 @@ impl Replay<'_> {
         };
         let end_secs = start_secs + secs;
         one.free_secs = end_secs;
-        let arrives =
-            |sent: &[f64]| pipeline.arrival_secs(phase, stage, end_secs, sent.last().copied().unwrap_or(0.0));
-        match phase {
-            Part::Forward => one.forward_arrives_secs.push(arrives(&one.forward_arrives_secs)),
-            Part::Backward => one.input_arrives_secs.push(arrives(&one.input_arrives_secs)),
-            Part::WeightGradient => one.n_weights += 1,
+        let sent = match phase {
+            Part::Forward => Some(&mut one.forward_arrives_secs),
+            Part::Backward => Some(&mut one.input_arrives_secs),
+            Part::WeightGradient => None,
+        };
+        let mut arrives_secs = end_secs;
+        match sent {
+            Some(sent) => {
+                let last_secs = sent.last().copied().unwrap_or(0.0);
+                arrives_secs = pipeline.arrival_secs(phase, stage, end_secs, last_secs);
+                sent.push(arrives_secs);
+            }
+            None => one.n_weights += 1,
         }
-        self.events.push(Event { stage, microbatch, phase, start_secs, end_secs });
+        self.events.push(Event { stage, microbatch, phase, start_secs, end_secs, arrives_secs });
         if phase == Part::Backward && weight_secs <= 0.0 {
             // Nothing is put off.
             self.run(end_secs, Part::WeightGradient, stage);

@@ -125,7 +125,6 @@ pub fn step(module: &Module, facts: &Facts, cluster: &Cluster) -> Step {
         update_secs: update_secs(&prices, &sends),
         updates_from_secs: gradients_secs(module, facts, cluster, &timeline),
         pipeline,
-        sent_secs: [vec![0.0; facts.header.n_groups()], vec![0.0; facts.header.n_groups()]],
         events: Vec::new(),
     };
     writer.tasks(&timeline);
@@ -197,8 +196,6 @@ struct Writer<'a> {
     /// When updates begin.
     updates_from_secs: f64,
     update_secs: Vec<f64>,
-    /// Per direction and group: when what it has sent last arrives.
-    sent_secs: [Vec<f64>; 2],
     events: Vec<StepEvent>,
 }
 
@@ -238,11 +235,7 @@ impl Writer<'_> {
         let secs =
             boundary.and_then(|boundary| self.pipeline.send_secs.get(boundary)).copied().unwrap_or(0.0);
         if secs > 0.0 && event.end_secs > event.start_secs {
-            let group = self.header.group(event.stage);
-            let sent_secs = &mut self.sent_secs[usize::from(event.phase == Part::Forward)][group];
-            let from_secs = event.end_secs.max(*sent_secs);
-            *sent_secs = from_secs + secs;
-            let when = When { from_secs, to_secs: *sent_secs };
+            let when = When { from_secs: event.arrives_secs - secs, to_secs: event.arrives_secs };
             self.events.push(StepEvent::Transfer {
                 is_forward: event.phase == Part::Forward,
                 stage: event.stage,

@@ -41,6 +41,9 @@ const SLACK: f64 = 1.2;
 /// A kind whose devices together have less than so much of the fastest one's speed is left out of pipelines,
 /// if their stages are open: for one more stage others wait longer than it saves.
 const LEAST_SPEED: f64 = 0.04;
+/// What is said where `top` asks for plans that the search does not list.
+const NONE_LISTED: &str =
+    "`top` lists no plans but those on one kind of devices alone: there is none to list";
 /// A pipeline is a few percent bubbles with so many microbatches per stage.
 const MICROBATCHES_PER_STAGE: usize = 4;
 
@@ -99,8 +102,7 @@ pub(super) fn place(module: &Module, options: &Options, cx: &mut Context) -> Res
     cx.warnings.extend(warnings);
     Said { alternatives: cx.alternatives, stage_counts: cx.stage_counts } = std::mem::take(&mut best.said);
     if options.int("top") > 1 && cx.alternatives.is_empty() {
-        let message = "`top` lists no plans but those on one kind of devices alone: there is none to list";
-        cx.warnings.push(Diagnostic::warning(message));
+        cx.warnings.push(Diagnostic::warning(NONE_LISTED));
     }
     Ok(best.noted(floors.secs(), options.text("recompute")))
 }

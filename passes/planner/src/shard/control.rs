@@ -2,6 +2,7 @@
 
 use super::forbid::Forbid;
 use super::pins::{self, Pin};
+use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, MAX_AXES, Mesh, Module, Result, counted, notes};
 use phzc_pass::pass::{OptionInfo, OptionKind, Options};
 use phzc_pass::pipeline_syntax::{self, RawStep};
@@ -62,14 +63,19 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Reads the options for a cluster of so many devices.
+    /// Reads the options for a cluster; of unlike devices its first kind.
     ///
     /// # Errors
     /// When one of them cannot be.
-    pub fn read(options: &Options, n_devices: i64) -> Result<Control> {
+    pub fn read(options: &Options, cluster: &Cluster) -> Result<Control> {
+        let of_first = |error: Diagnostic| match cluster.is_unlike() {
+            true => error
+                .note(None, format!("layouts are chosen for the first kind of nodes in `{}`", cluster.name)),
+            false => error,
+        };
         let mesh = match options.text("mesh") {
             "auto" => None,
-            text => Some(parse_mesh(text, n_devices)?),
+            text => Some(parse_mesh(text, cluster.n_devices() as i64).map_err(of_first)?),
         };
         let (pins, forbid) = (pins::parse(options.text("pin"))?, Forbid::parse(options.text("forbid"))?);
         Ok(Control { mesh, pins, forbid })

@@ -92,11 +92,7 @@ fn run(module: &mut Module, options: &Options, cx: &mut Context) -> Result<Chang
         return Ok(Changed::No);
     }
     let n_devices = cx.cluster.n_devices() as i64;
-    let control = Control::read(options, n_devices).map_err(|error| match cx.cluster.is_unlike() {
-        true => error
-            .note(None, format!("layouts are chosen for the first kind of nodes in `{}`", cx.cluster.name)),
-        false => error,
-    })?;
+    let control = Control::read(options, cx.cluster)?;
     if is_planned(module) {
         // All its layouts are given, by an earlier run.
         planned::agrees(module, cx.cluster, options, control.mesh.as_ref())?;
