@@ -76,15 +76,40 @@ fn two_kinds_of_the_same_device_are_not_mistaken_for_each_other() {
 }
 
 #[test]
+fn plans_near_the_old_one_keep_its_devices_per_stage_or_its_stages() {
+    let plan = plan("replan_near", "a100-8x4", "fuse,shard,place{stages=4}");
+    let names = |told: &Value| -> Vec<String> {
+        let all = told["candidates"].as_array().expect("candidates");
+        all.iter().map(|it| it["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    // Three nodes are no four stages whose devices split what eight did.
+    assert_eq!(names(&told(&plan, &["--lost", "3"])), ["in stages as large"]);
+    assert_eq!(names(&told(&plan, &["--lost", "3,8"])), ["in stages as large", "in as many stages"]);
+    assert_eq!(names(&told(&plan, &["--lost", "3", "--passes", "fuse,shard,place"])), ["planned anew"]);
+    let new = scratch("replan_near_new").join("new.ir").to_string_lossy().into_owned();
+    told(&plan, &["--lost", "3", "-o", &new]);
+    let text = fs::read_to_string(&new).expect("written");
+    assert_eq!(text.matches("0:x=2,y=4;1:x=2,y=4;2:x=2,y=4").count(), 1, "{}", &text[..2000]);
+}
+
+#[test]
+fn a_plan_over_several_kinds_is_planned_anew_as_its_program_is() {
+    let plan = plan("replan_kinds", "a100-8x2+v100-8", "fuse,shard,place{stages=3,replicas=never}");
+    let of_plan = told(&plan, &["--lost", "0"]);
+    assert_eq!(of_plan["chosen"]["name"], "in as many microbatches");
+    assert_eq!(told(&plan, &["--lost", "0", "--program", MODEL]), of_plan);
+}
+
+#[test]
 fn a_budget_of_moving_rules_plans_out() {
     let plan = plan_of("examples/gpt2_small.ir", "replan_budget", "a100-8x4", "fuse,shard,place{stages=4}");
-    let free = told(&plan, &["--lost", "3"]);
-    let free_secs = number(&free["chosen"]["moving_secs"]);
-    assert_eq!(free["candidates"].as_array().map(Vec::len), Some(1));
-    let just_less = (0.999 * free_secs).to_string();
-    let within = told(&plan, &["--lost", "3", "--moving-budget", &just_less]);
-    assert_eq!(within["chosen"]["name"], "in as many stages");
-    assert!(number(&within["chosen"]["moving_secs"]) < free_secs, "{within}");
+    let all = told(&plan, &["--lost", "3", "--anew"]);
+    assert_eq!(all["chosen"]["name"], "planned anew");
+    let all_secs = number(&all["chosen"]["moving_secs"]);
+    let just_less = (0.999 * all_secs).to_string();
+    let within = told(&plan, &["--lost", "3", "--anew", "--moving-budget", &just_less]);
+    assert_eq!(within["chosen"]["name"], "in stages as large");
+    assert!(number(&within["chosen"]["moving_secs"]) < all_secs, "{within}");
     let none = replan(&plan, &["--lost", "3", "--moving-budget", "1e-9"]);
     assert!(
         none.code == 1 && none.stderr.contains("the one whose devices send for the shortest time takes"),

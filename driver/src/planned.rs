@@ -49,6 +49,40 @@ pub(crate) fn legal_program(path: &Path, read: &ReadArgs, io: &mut Io) -> Result
     }
 }
 
+/// A plan that was read, not yet priced.
+pub(crate) struct Unpriced {
+    /// The program.
+    pub module: Module,
+    /// What its text says.
+    pub facts: Facts,
+    /// The hardware.
+    pub cluster: Cluster,
+}
+
+impl Unpriced {
+    /// What the text of a plan says, for a cluster that has its devices.
+    ///
+    /// # Errors
+    /// Notes that cannot be read, a cluster that is too small.
+    pub fn new(module: Module, cluster: Cluster) -> phzc_ir::Result<Unpriced> {
+        let facts = derive(&module)?;
+        facts.header.fits(&cluster)?;
+        Ok(Unpriced { module, facts, cluster })
+    }
+
+    /// What it costs.
+    pub fn plan(&self) -> Plan {
+        plan_of(&self.module, &self.facts, &self.cluster)
+    }
+
+    /// The same, priced.
+    pub fn priced(self) -> Planned {
+        let plan = self.plan();
+        let Unpriced { module, facts, cluster } = self;
+        Planned { module, facts, cluster, plan }
+    }
+}
+
 /// Who watches a search, and may end it.
 pub(crate) struct Watch<'a> {
     /// Called with a phrase when it advances.
@@ -89,10 +123,7 @@ impl Planned {
                 estimate::priced(&module, &cluster)?.0
             }
         };
-        let facts = derive(&module)?;
-        facts.header.fits(&cluster)?;
-        let plan = plan_of(&module, &facts, &cluster);
-        Ok(Planned { module, facts, cluster, plan })
+        Ok(Unpriced::new(module, cluster)?.priced())
     }
     /// Runs passes over a program on a cluster, and prices it there.
     ///

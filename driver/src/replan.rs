@@ -4,16 +4,20 @@
 //! Parameters and optimizer states are where the old plan has them. Plans are weighed by their step and by
 //! the seconds that it takes to move these to where they are to be.
 
-use crate::planned::Planned;
+mod nodes;
+mod search;
+
+use crate::cluster;
+use crate::planned::Unpriced;
 use crate::summary::table;
-use crate::what_if::{Anew, AnewArgs, HardwareArgs, fits, plan_of};
-use crate::{cluster, controls};
+use crate::what_if::{Anew, AnewArgs, HardwareArgs, read_plan};
 use phzc_cost::Cluster;
 use phzc_io::units::{bytes, percent, secs};
 use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::Diagnostic;
-use phzc_passes::moving::{Moving, Side, Slot, moving, slots};
-use phzc_passes::{Pipeline, place};
+use phzc_passes::moving::{Moving, Slot};
+use phzc_passes::report::Plan;
+use search::{ANEW, Candidate, Search};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -59,6 +63,10 @@ pub struct ReplanArgs {
     #[arg(long)]
     pub json: bool,
 
+    /// Look at all plans, not only at those near the old one: takes as long as planning
+    #[arg(long = "anew")]
+    pub is_anew: bool,
+
     /// What is planned anew
     #[command(flatten)]
     pub anew: AnewArgs,
@@ -70,31 +78,36 @@ fn seconds(text: &str) -> Result<f64, String> {
     secs.ok_or_else(|| "expected seconds from 0 up".to_owned())
 }
 
-/// A plan that can take the old one's place.
-struct Candidate {
-    name: &'static str,
-    planned: Planned,
-    moving: Moving,
-}
-
 /// Does what the command line says.
 pub(crate) fn run(args: &ReplanArgs, io: &mut Io) -> Result<(), Failure> {
-    let before = plan_of(&args.plan, args.cluster.as_deref(), &args.anew.read, io)?;
+    let before = read_plan(&args.plan, args.cluster.as_deref(), &args.anew.read, io)?;
     let (to, nodes) = changed(args, &before)?;
     if args.output.is_some() && !args.hardware.is_empty() {
         let error =
             Diagnostic::error("a plan for hardware that no name or file describes cannot be read back");
         return Err(error.help("describe it in a file, `--to FILE.toml`, or leave `-o` out").into());
     }
-    let anew = Anew::new(&args.anew, &before.module, io)?;
-    let search =
-        Search { before: &before, anew: &anew, to: &to, nodes: &nodes, budget_secs: args.moving_budget };
-    let found = search.candidates(io)?;
+    let anew = Anew::new(&args.anew, &before, io)?;
+    let search = Search {
+        before: &before,
+        anew: &anew,
+        to: &to,
+        nodes: &nodes,
+        budget_secs: args.moving_budget,
+        is_near: args.anew.passes.is_none(),
+        is_anew: args.is_anew,
+    };
+    let (plan, found) = std::thread::scope(|scope| {
+        let plan = scope.spawn(|| before.plan());
+        let found = search.candidates(io);
+        (plan.join().expect("it does not panic"), found)
+    });
+    let found = found?;
     let is_within = |it: &&Candidate| args.moving_budget.is_none_or(|most| it.moving.time_secs <= most);
     let chosen = found.iter().filter(is_within).min_by(|a, b| time_secs(a).total_cmp(&time_secs(b)));
     let chosen = chosen.ok_or_else(|| over_budget(&found))?;
     args.output.iter().try_for_each(|path| files::write(path, &phzc_ir::print(&chosen.planned.module)))?;
-    let told = if args.json { told(&before, &found, chosen) } else { text(&before, &found, chosen, &nodes) };
+    let told = if args.json { told(&plan, &found, chosen) } else { text(&plan, &found, chosen, &nodes) };
     write_stdout(io, &told)
 }
 
@@ -109,10 +122,10 @@ fn over_budget(found: &[Candidate]) -> Diagnostic {
 }
 
 /// The new cluster, and what its nodes were.
-fn changed(args: &ReplanArgs, before: &Planned) -> Result<(Cluster, Vec<Slot>), Failure> {
+fn changed(args: &ReplanArgs, before: &Unpriced) -> Result<(Cluster, Vec<Slot>), Failure> {
     let old = &before.cluster;
     if !args.lost.is_empty() {
-        return Ok(without(old, &args.lost)?);
+        return Ok(nodes::without(old, &args.lost)?);
     }
     let to = match &args.to {
         Some(name) => cluster::choose(Some(name), &before.module)?,
@@ -121,105 +134,19 @@ fn changed(args: &ReplanArgs, before: &Planned) -> Result<(Cluster, Vec<Slot>), 
             args.hardware.apply(old)?
         }
     };
-    let nodes = continued(old, &to);
+    let nodes = nodes::continued(old, &to);
     Ok((to, nodes))
 }
 
-/// The nodes of a new cluster: of each device and size of nodes, the first are the old one's first, each
-/// once.
-fn continued(old: &Cluster, to: &Cluster) -> Vec<Slot> {
-    let what = |cluster: &Cluster, slot: &Slot| {
-        let nodes = cluster.around(slot.first);
-        (nodes.accelerator.name.clone(), slot.n_devices)
-    };
-    let mut left = slots(old);
-    let mut nodes = slots(to);
-    for slot in &mut nodes {
-        let same = left.iter().position(|other| what(old, other) == what(to, slot));
-        slot.was = same.map(|at| left.remove(at).first);
-    }
-    nodes
-}
-
-/// What is left of a cluster without the nodes of some devices.
-fn without(old: &Cluster, lost: &[usize]) -> phzc_ir::Result<(Cluster, Vec<Slot>)> {
-    let all = slots(old);
-    if let Some(device) = lost.iter().find(|device| **device >= old.n_all_devices()) {
-        let message = format!("`--lost {device}`: `{}` has {} devices", old.name, old.n_all_devices());
-        return Err(Diagnostic::error(message).help("devices are numbered from 0"));
-    }
-    let is_left =
-        |slot: &&Slot| !lost.iter().any(|&it| (slot.first..slot.first + slot.n_devices).contains(&it));
-    let left: Vec<Slot> = all.iter().filter(is_left).copied().collect();
-    if left.is_empty() {
-        return Err(
-            Diagnostic::error("no node is left").help("name fewer devices, or the new cluster: `--to`")
-        );
-    }
-    let n_kinds = old.kinds().count();
-    let counts = |kind: usize| left.iter().filter(|slot| slot.kind == kind).count();
-    let to = old.with_nodes(&(0..n_kinds).map(counts).collect::<Vec<_>>())?;
-    let mut nodes = slots(&to);
-    nodes.iter_mut().zip(left).for_each(|(slot, known)| slot.was = Some(known.first));
-    Ok((to, nodes))
-}
-
-/// What is planned anew, and on what.
-struct Search<'a> {
-    before: &'a Planned,
-    anew: &'a Anew,
-    to: &'a Cluster,
-    nodes: &'a [Slot],
-    budget_secs: Option<f64>,
-}
-
-impl Search<'_> {
-    /// The plan as it is, where it can be, the program planned anew, and, where these move for too long, that
-    /// in as many stages as before.
-    fn candidates(&self, io: &Io) -> Result<Vec<Candidate>, Failure> {
-        let is_as_large = self.to.n_all_devices() >= self.before.cluster.n_all_devices();
-        let same = is_as_large.then(|| Planned::new(self.before.module.clone(), self.to.clone()).ok());
-        let same = same.flatten().filter(fits);
-        let mut found: Vec<Candidate> =
-            same.map(|same| self.candidate("the plan as it is", same)).into_iter().collect();
-        let free = self.anew.on(self.to, &self.anew.pipeline, io);
-        let refusal = free.map(|free| found.push(self.candidate("planned anew", free))).err();
-        let is_over = |it: &Candidate| self.budget_secs.is_some_and(|most| it.moving.time_secs > most);
-        if found.iter().all(is_over) {
-            let alike = self.anew.on(self.to, &self.in_as_many_stages(), io).ok();
-            found.extend(alike.map(|alike| self.candidate("in as many stages", alike)));
-        }
-        match refusal {
-            Some(error) if found.is_empty() => Err(error.into()),
-            _ => Ok(found),
-        }
-    }
-
-    fn candidate(&self, name: &'static str, planned: Planned) -> Candidate {
-        let moving = moving(side(self.before), side(&planned), self.nodes, self.to);
-        Candidate { name, planned, moving }
-    }
-
-    fn in_as_many_stages(&self) -> Pipeline {
-        let (n_stages, mut pipeline) = (self.before.plan.stages.len(), self.anew.pipeline.clone());
-        controls::steps(&mut pipeline, place::PASS.name)
-            .for_each(|step| controls::set(step, "stages", &n_stages.to_string()));
-        pipeline
-    }
-}
-
-fn side(planned: &Planned) -> Side<'_> {
-    Side { module: &planned.module, facts: &planned.facts }
-}
-
-fn text(before: &Planned, found: &[Candidate], chosen: &Candidate, nodes: &[Slot]) -> String {
-    let plan = &before.plan;
+fn text(plan: &Plan, found: &[Candidate], chosen: &Candidate, nodes: &[Slot]) -> String {
     let mut rows = vec![vec!["as planned".to_owned(), plan.cluster.clone(), secs(plan.time_secs)]];
     rows[0].resize(7, "-".to_owned());
     rows.extend(found.iter().map(|it| row(it, plan.time_secs)));
     let header = ["", "cluster", "time", "more", "moves", "from a checkpoint", "takes"];
     let mut out = table(&header, 2..7, rows) + "\n";
-    out += &format!("chosen: {}\n", chosen.name);
+    let is_all = found.iter().any(|it| it.name == ANEW);
+    let more = if is_all { "" } else { " (`--anew` looks at all plans, not only at those near the old one)" };
+    out += &format!("chosen: {}{more}\n", chosen.name);
     let moving = &chosen.moving;
     let links: Vec<String> =
         moving.links.iter().map(|(name, moved)| format!("{} over {name}", bytes(*moved))).collect();
@@ -261,7 +188,7 @@ fn parts(moving: &Moving, nodes: &[Slot]) -> String {
 }
 
 /// The same as JSON.
-fn told(before: &Planned, found: &[Candidate], chosen: &Candidate) -> String {
+fn told(plan: &Plan, found: &[Candidate], chosen: &Candidate) -> String {
     let of = |it: &Candidate| {
         let links: Vec<_> =
             it.moving.links.iter().map(|(name, bytes)| json!({"link": name, "bytes": bytes})).collect();
@@ -278,7 +205,7 @@ fn told(before: &Planned, found: &[Candidate], chosen: &Candidate) -> String {
     };
     let all: Vec<_> = found.iter().map(of).collect();
     let whole = json!({
-        "before": {"cluster": before.plan.cluster, "step_secs": before.plan.time_secs},
+        "before": {"cluster": plan.cluster, "step_secs": plan.time_secs},
         "chosen": of(chosen),
         "candidates": all,
     });

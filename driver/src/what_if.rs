@@ -8,7 +8,7 @@ pub(crate) use hardware::HardwareArgs;
 
 use crate::cluster;
 use crate::compare::{self, Side, most_bytes};
-use crate::planned::Planned;
+use crate::planned::{Planned, Unpriced, Watch, legal_program};
 use crate::summary::{count, table};
 use phzc_frontends::ReadArgs;
 use phzc_io::units::{bytes, percent, secs};
@@ -46,36 +46,37 @@ pub struct WhatIfArgs {
 /// Does what the command line says.
 pub(crate) fn run(args: &WhatIfArgs, io: &mut Io) -> Result<(), Failure> {
     hardware::asked(&args.hardware).map_err(|error| Failure { code: 2, ..error.into() })?;
-    let before = plan_of(&args.plan, args.cluster.as_deref(), &args.anew.read, io)?;
+    let before = read_plan(&args.plan, args.cluster.as_deref(), &args.anew.read, io)?;
     cluster::equal(&before.cluster)?;
     let cluster = args.hardware.apply(&before.cluster)?;
     let same = Planned::new(before.module.clone(), cluster.clone());
     let anew = match args.same {
         true => None,
         false => {
-            let anew = Anew::new(&args.anew, &before.module, io)?;
-            Some(anew.on(&cluster, &anew.pipeline, io))
+            let anew = Anew::new(&args.anew, &before, io)?;
+            Some(anew.on(&cluster, &anew.pipeline, &Watch::of(io)))
         }
     };
-    write_stdout(io, &text(before, same, anew))
+    write_stdout(io, &text(before.priced(), same, anew))
 }
 
 /// Reads a plan.
 ///
 /// # Errors
-/// A file that is none.
-pub(crate) fn plan_of(
+/// A file that is none, a cluster that is too small.
+pub(crate) fn read_plan(
     path: &Path,
     cluster: Option<&str>,
     read: &ReadArgs,
     io: &mut Io,
-) -> Result<Planned, Failure> {
-    let plan = Planned::load(path, cluster, read, io)?;
-    if !is_planned(&plan.module) {
+) -> Result<Unpriced, Failure> {
+    let (module, source) = legal_program(path, read, io)?;
+    if !is_planned(&module) {
         let error = Diagnostic::error(format!("`{}` has no plan of phzc", path.display()));
         return Err(error.help("plan it first: `phzc MODEL -o PLAN`").into());
     }
-    Ok(plan)
+    let cluster = cluster::choose(cluster, &module)?;
+    Unpriced::new(module, cluster).map_err(|error| Failure::new(Some(source), error))
 }
 
 fn text(before: Planned, same: Outcome, anew: Option<Outcome>) -> String {

@@ -1,6 +1,6 @@
 //! The program of a plan, planned anew.
 
-use crate::planned::{Planned, Watch, legal_program, type_text};
+use crate::planned::{Planned, Unpriced, Watch, legal_program, type_text};
 use crate::{compare, controls};
 use phzc_cost::Cluster;
 use phzc_frontends::ReadArgs;
@@ -41,17 +41,19 @@ impl Anew {
     ///
     /// # Errors
     /// What is wrong with files and options.
-    pub fn new(args: &AnewArgs, plan: &Module, io: &mut Io) -> Result<Anew, Failure> {
-        let pipeline = pipeline(args, plan)?;
-        let Some(path) = &args.program else { return Ok(Anew { module: unplanned(plan)?, pipeline }) };
+    pub fn new(args: &AnewArgs, plan: &Unpriced, io: &mut Io) -> Result<Anew, Failure> {
+        let pipeline = pipeline(args, &plan.module)?;
+        let Some(path) = &args.program else {
+            return Ok(Anew { module: unplanned(&plan.module, &plan.facts), pipeline });
+        };
         let (module, _) = legal_program(path, &args.read, io)?;
-        of_plan(path, &module, plan, args.passes.is_some()).map_err(Failure::from)?;
+        of_plan(path, &module, &plan.module, args.passes.is_some()).map_err(Failure::from)?;
         Ok(Anew { module, pipeline })
     }
 
     /// The plan on a cluster. What keeps it from being planned is an outcome.
-    pub fn on(&self, cluster: &Cluster, pipeline: &Pipeline, io: &Io) -> Outcome {
-        Planned::anew(self.module.clone(), pipeline, cluster.clone(), &Watch::of(io))
+    pub fn on(&self, cluster: &Cluster, pipeline: &Pipeline, watch: &Watch) -> Outcome {
+        Planned::anew(self.module.clone(), pipeline, cluster.clone(), watch)
     }
 }
 

@@ -16,7 +16,7 @@ pub fn strip(module: &mut Module) {
             if instr.note(notes::GIVEN).is_none() {
                 instr.attrs.retain(|attr| attr.key != Key::Sharding);
             }
-            instr.remove_note(notes::STAGE);
+            [notes::STAGE, notes::REMADE].iter().for_each(|note| instr.remove_note(note));
             partial::set(instr, &[]);
         }
         comp.root = source[comp.root.index()];
@@ -29,9 +29,12 @@ pub(crate) fn sources(comp: &Computation) -> Vec<InstrId> {
     let named: IndexMap<&str, InstrId> = comp.iter().map(|(id, instr)| (&*instr.name, id)).collect();
     let mut source: Vec<InstrId> = (0..comp.instrs.len()).map(InstrId::new).collect();
     for (id, instr) in comp.iter().filter(|(_, instr)| is_added(instr)) {
-        let original = instr.note(notes::REMADE).and_then(|name| named.get(name).copied());
-        // A note that somebody wrote where it means nothing stays.
-        if let Some(of) = original.or(instr.operands.first().copied()) {
+        // A copy whose original is gone stays, as does what is noted where it means nothing.
+        let of = match instr.note(notes::REMADE) {
+            Some(name) => named.get(name),
+            None => instr.operands.first(),
+        };
+        if let Some(&of) = of {
             source[id.index()] = source[of.index()];
         }
     }
@@ -64,9 +67,10 @@ mod tests {
     }
 
     #[test]
-    fn a_note_that_names_nothing_does_no_harm() {
+    fn a_copy_whose_original_is_gone_stays() {
         let odd = r#"one = f32[] constant(1), frontend_attributes={phzc.remade="nothing"}
-            ROOT y = f32[] negate(one)"#;
-        assert_eq!(left(odd), ["one()", "y(one)"]);
+            two = f32[2] broadcast(one), dimensions={}, frontend_attributes={phzc.remade="gone"}
+            ROOT y = f32[2] negate(two)"#;
+        assert_eq!(left(odd), ["one()", "two(one)", "y(two)"]);
     }
 }

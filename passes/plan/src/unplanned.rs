@@ -1,18 +1,15 @@
 //! The program that a plan is of, for those who plan it anew.
 
-use crate::derive::{Facts, derive};
+use crate::derive::Facts;
 use crate::report::again;
 use crate::strip::strip;
-use phzc_ir::{InstrId, Module, Result, notes};
+use phzc_ir::{InstrId, Module, notes};
 
 /// The program that a plan is of: no note of a pass, no layout but those that were given, nothing done again.
 /// What only fed what the backward part did again is dead.
-///
-/// # Errors
-/// When the header's notes cannot be read.
-pub fn unplanned(plan: &Module) -> Result<Module> {
+pub fn unplanned(plan: &Module, facts: &Facts) -> Module {
     let mut module = plan.clone();
-    read_originals(&mut module, &derive(plan)?);
+    read_originals(&mut module, facts);
     strip(&mut module);
     let mut is_given = false;
     for instr in module.comps.iter_mut().flat_map(|comp| &mut comp.instrs) {
@@ -23,7 +20,7 @@ pub fn unplanned(plan: &Module) -> Result<Module> {
     if !is_given {
         module.attrs.retain(|attr| &*attr.key != "num_partitions");
     }
-    Ok(module)
+    module
 }
 
 /// Makes all that reads what the plan has the backward part do again read the forward part's value. What the
@@ -49,6 +46,7 @@ const OF_HEADER: [&str; 6] =
 #[cfg(test)]
 mod tests {
     use super::unplanned;
+    use crate::derive::derive;
 
     #[test]
     fn layouts_notes_and_what_was_done_again_are_gone() {
@@ -63,7 +61,8 @@ mod tests {
                 a.again = f32[8] negate(h), frontend_attributes={phzc.phase="bwd"}
                 ROOT d = f32[8] multiply(g, a.again), frontend_attributes={phzc.phase="bwd"}
             }"#;
-        let module = unplanned(&phzc_ir::parse(plan).expect("legal")).expect("its notes are legal");
+        let plan = phzc_ir::parse(plan).expect("legal");
+        let module = unplanned(&plan, &derive(&plan).expect("its notes are legal"));
         let text = phzc_ir::print(&module);
         assert!(text.contains("multiply(g, a)"), "{text}");
         assert!(["phzc.", "sharding", "num_partitions"].iter().all(|word| !text.contains(word)), "{text}");

@@ -135,6 +135,7 @@ impl Writer<'_> {
         let instr = self.whole.instr(maker);
         let (mut new, like) = self.like(maker, instr, stage);
         new.name = self.names.derive(&instr.name, &format!("s{stage}"));
+        new.set_note(notes::REMADE, &instr.name);
         let made = self.push(new, stage, Some(like));
         self.clones.insert((maker, stage), made);
         made
