@@ -38,7 +38,7 @@ pub use kernels::{InstrKernel, instr_kernels};
 pub use ledger::{Entry, Movement, ledger};
 pub use parallelism::{ColumnsRows, Parallelism, SplitValue, Splits, columns_rows, layer_products};
 pub use price::products_secs;
-pub use recompute::again;
+pub use recompute::{again, is_renaming};
 pub use replicas::{Replica, ReplicaStage, ring_secs, whole_summed_bytes};
 pub use step::{Step, StepEvent, TaskKind, When, step};
 pub use straggler::Straggling;

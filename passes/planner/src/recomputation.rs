@@ -23,6 +23,7 @@ use phzc_ir::{
 };
 use phzc_plan::derive::{Phase, is_naming, origin};
 use phzc_plan::partial;
+use phzc_plan::report::is_renaming;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -343,18 +344,6 @@ impl Writer<'_> {
     fn push(&mut self, instr: Instr) -> InstrId {
         self.out.push(Made::New(Box::new(instr)));
         InstrId::new(self.out.len() - 1)
-    }
-}
-
-/// Whether an instruction has the elements of its operand in their order: a reshape, or a broadcast of all
-/// dimensions.
-fn is_renaming(comp: &Computation, id: InstrId) -> bool {
-    let instr = comp.instr(id);
-    let elements = |instr: &Instr| instr.shape.as_array().map(|array| array.n_elements());
-    match instr.op {
-        Opcode::Reshape => true,
-        Opcode::Broadcast => elements(instr) == elements(comp.instr(instr.operands[0])),
-        _ => false,
     }
 }
 

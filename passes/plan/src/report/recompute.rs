@@ -1,7 +1,7 @@
 //! What the backward part does again: work on the same values as an instruction of the forward part.
 //!
 //! Two instructions make the same value if op, attributes and operands are the same (value numbering);
-//! tuples, barriers and changes of layout are seen through. Only the entry is looked at: a loop is one
+//! tuples, barriers, changes of layout and changes of shape that are undone are seen through. Only the entry is looked at: a loop is one
 //! instruction.
 
 use super::price::StagePrice;
@@ -9,7 +9,7 @@ use crate::derive::{Facts, Phase, is_naming, operand_origins};
 use indexmap::IndexMap;
 use phzc_cost::Cluster;
 use phzc_ir::effects::has_side_effect;
-use phzc_ir::{Attr, Computation, Instr, InstrId, Module, Opcode, Payload, Value, notes};
+use phzc_ir::{Attr, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Value, notes};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
@@ -36,13 +36,13 @@ type Number = (usize, usize);
 fn repeated(module: &Module, phases: impl Iterator<Item = Phase>) -> Vec<(InstrId, InstrId)> {
     let comp = module.entry();
     // Instructions that differ in attributes or type at most, each the first that makes its value.
-    let mut alike: IndexMap<Key, SmallVec<[InstrId; 1]>, FxBuildHasher> = IndexMap::default();
+    let mut alike: IndexMap<Made, SmallVec<[InstrId; 1]>, FxBuildHasher> = IndexMap::default();
     let (mut numbers, mut is_forward): (Vec<Number>, Vec<bool>) = (Vec::new(), Vec::new());
     let mut found = Vec::new();
     for ((id, instr), phase) in comp.iter().zip(phases) {
         is_forward.push(phase == Phase::Forward);
-        if is_move(instr) {
-            numbers.push(operands(comp, instr, &numbers)[0]);
+        if let Some(last) = as_it_was(comp, id) {
+            numbers.push(operands(comp, comp.instr(last), &numbers)[0]);
             continue;
         }
         let first = key(comp, instr, &numbers).and_then(|key| {
@@ -58,11 +58,38 @@ fn repeated(module: &Module, phases: impl Iterator<Item = Phase>) -> Vec<(InstrI
     found
 }
 
+/// The change of layout or of shape behind which a value was as it is here: what was done since is undone.
+fn as_it_was(comp: &Computation, id: InstrId) -> Option<InstrId> {
+    let mut at = id;
+    while is_move(comp.instr(at)) || is_renaming(comp, at) {
+        let operand = comp.instr(at).operands[0];
+        if comp.instr(operand).shape == comp.instr(id).shape {
+            return Some(at);
+        }
+        at = operand;
+    }
+    None
+}
+
+/// Whether an instruction has the elements of its operand in their order: a reshape, or a broadcast of all
+/// dimensions.
+pub fn is_renaming(comp: &Computation, id: InstrId) -> bool {
+    let instr = comp.instr(id);
+    let elements = |instr: &Instr| instr.shape.as_array().map(|array| array.n_elements());
+    match instr.op {
+        Opcode::Reshape => true,
+        // Dimensions in another order are a transpose.
+        Opcode::Broadcast if !instr.ints(Key::Dimensions).is_sorted() => false,
+        Opcode::Broadcast => elements(instr) == elements(comp.instr(instr.operands[0])),
+        _ => false,
+    }
+}
+
 /// Op, literal and operands.
-type Key<'a> = (Opcode, &'a str, SmallVec<[Number; 3]>);
+type Made<'a> = (Opcode, &'a str, SmallVec<[Number; 3]>);
 
 /// What a value is made of; `None` if no other instruction can make it.
-fn key<'a>(comp: &'a Computation, instr: &'a Instr, numbers: &[Number]) -> Option<Key<'a>> {
+fn key<'a>(comp: &'a Computation, instr: &'a Instr, numbers: &[Number]) -> Option<Made<'a>> {
     if instr.op == Opcode::Parameter || is_naming(instr) || has_side_effect(instr) {
         return None;
     }
@@ -85,12 +112,8 @@ fn operands(comp: &Computation, instr: &Instr, numbers: &[Number]) -> SmallVec<[
 
 /// Whether two instructions of one key make the same value; names and where it lies do not matter.
 fn is_same(module: &Module, one: &Instr, other: &Instr) -> bool {
-    let is_meaning = |attr: &&Attr| {
-        !matches!(
-            attr.key,
-            phzc_ir::Key::FrontendAttributes | phzc_ir::Key::Metadata | phzc_ir::Key::Sharding
-        )
-    };
+    let is_meaning =
+        |attr: &&Attr| !matches!(attr.key, Key::FrontendAttributes | Key::Metadata | Key::Sharding);
     let attrs = one.attrs.iter().filter(is_meaning).zip(other.attrs.iter().filter(is_meaning));
     let count = |instr: &Instr| instr.attrs.iter().filter(is_meaning).count();
     one.shape == other.shape

@@ -69,6 +69,26 @@ ENTRY main {
 }
 
 #[test]
+fn a_broadcast_in_another_order_is_no_other_shape_of_the_same_value() {
+    let mut module = phzc_ir::parse(
+        "HloModule m
+ENTRY main {
+  x = f32[8,8] parameter(0)
+  turned = f32[8,8] broadcast(x), dimensions={1,0}
+  y = f32[8,8] negate(turned)
+  g = f32[8,8] add(x, x), frontend_attributes={phzc.phase=\"bwd\"}
+  ROOT dx = f32[8,8] multiply(g, y), frontend_attributes={phzc.phase=\"bwd\"}
+}",
+    )
+    .expect("a program");
+    let is_again: Vec<bool> = (0..5).map(|id| (1..3).contains(&id)).collect();
+    let marks = Marks { is_again, is_data: vec![true; 5], is_free: vec![false; 5] };
+    rewrite(&mut module, &marks);
+    let text = phzc_ir::print(&module);
+    assert!(text.contains("turned.again = f32[8,8] broadcast("), "{text}");
+}
+
+#[test]
 fn copies_read_what_the_backward_part_gathers_for_itself() {
     let mut module = phzc_ir::parse(
         "HloModule m

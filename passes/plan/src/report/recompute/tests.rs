@@ -28,6 +28,24 @@ fn the_same_op_on_the_same_values_is_a_repetition_through_tuples_barriers_and_mo
 }
 
 #[test]
+fn changes_of_shape_that_are_undone_are_seen_through_but_not_a_transpose() {
+    let body = |order: &str| {
+        format!(
+            "x = f32[4,4] parameter(0)
+            column = f32[4,4,1] reshape(x)
+            same = f32[4,4,1] broadcast(column), dimensions={{0,1,2}}
+            back = f32[4,4] reshape(same)
+            still = f32[4,4] broadcast(back), dimensions={{{order}}}
+            y = f32[4,4] negate(still)
+            b1 = f32[4,4] negate(x)
+            ROOT r = (f32[4,4], f32[4,4]) tuple(y, b1)"
+        )
+    };
+    assert_eq!(repeats("", &body("0,1")), ["b1"]);
+    assert_eq!(repeats("", &body("1,0")), Vec::<String>::new());
+}
+
+#[test]
 fn what_the_backward_part_made_first_is_none() {
     let body = "x = f32[4] parameter(0)
         b1 = f32[4] negate(x)
