@@ -143,3 +143,36 @@ fn what_a_fleet_lacks_is_said() {
     let more = phzc(&[MODEL, "--cluster", &format!("{file}[3,0]")], b"");
     assert!(more.stderr.contains("`rented` has [2, 1] nodes of its kinds, found [3, 0]"), "{}", more.stderr);
 }
+
+#[test]
+fn a_step_waits_for_nodes_that_are_not_there_and_draws_the_watts_of_all_devices() {
+    let text = FLEET
+        .replace("usd_per_hour = 30", "usd_per_hour = 30\navailability = 0.9\nwatts = 400")
+        .replace("usd_per_hour = 4", "usd_per_hour = 4\nwatts = 70");
+    let (folder, file) = fleet("fleet_energy", &text);
+    let results = folder.join("results.jsonl");
+    let swept = sweep(&file, &["-o", &results.to_string_lossy(), "--objective", "energy", "--json"]);
+    assert_eq!(swept.code, 0, "{}", swept.stderr);
+    let points = lines(&fs::read_to_string(&results).expect("written")).split_off(1);
+    for point in &points {
+        let [quick, slow] = [0, 1].map(|at| number(&point["counts"][at]));
+        let (plan, step_secs) = (&point["plan"], number(&point["plan"]["step_secs"]));
+        let expected_secs = plan["expected_secs"].as_f64().unwrap_or(step_secs);
+        assert!((expected_secs / (step_secs / 0.9_f64.powf(quick)) - 1.0).abs() < 1e-12, "{point}");
+        let kwh = (8.0 * 400.0 * quick + 4.0 * 70.0 * slow) * step_secs / 3.6e6;
+        assert!((number(&plan["kwh"]) / kwh - 1.0).abs() < 1e-12, "{point}");
+        let paid = expected_secs * (30.0 * 0.9 * quick + 4.0 * slow) / 3600.0;
+        assert!((number(&plan["usd"]) / paid - 1.0).abs() < 1e-12, "{point}");
+    }
+    let least = points.iter().map(|point| number(&point["plan"]["kwh"])).fold(f64::INFINITY, f64::min);
+    let chosen = lines(&swept.stdout);
+    assert!(chosen.len() == 1 && number(&chosen[0]["plan"]["kwh"]) == least, "{}", swept.stdout);
+    let said = phzc(&[MODEL, "--cluster", &format!("{file}[1,0]"), "-o", "/dev/null"], b"").stderr;
+    assert!(said.contains("kWh per step") && said.contains("nodes are not there"), "{said}");
+    let dark = sweep(&fleet("fleet_dark", FLEET).1, &["--objective", "energy"]);
+    assert!(
+        dark.code == 1 && dark.stderr.contains("not all nodes of `rented` have `watts`"),
+        "{}",
+        dark.stderr
+    );
+}

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
 use std::sync::Arc;
 
-pub use offer::{Offer, chosen_nodes};
+pub use offer::{Bill, Offer, chosen_nodes};
 pub use software::SoftwareFactors;
 
 /// The cluster that is meant when none is named.

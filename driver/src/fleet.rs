@@ -67,7 +67,12 @@ struct Point {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Told {
     step_secs: f64,
+    /// With the seconds in which the step waits for nodes that are not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_secs: Option<f64>,
     usd: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kwh: Option<f64>,
     bound_secs: Option<f64>,
     tokens_per_sec: Option<f64>,
     mfu: Option<f64>,
@@ -79,12 +84,24 @@ struct Told {
 
 impl Offer for Point {
     fn cost(&self) -> Option<[f64; 2]> {
-        self.plan.as_ref().map(|plan| [plan.step_secs, plan.usd])
+        self.plan.as_ref().map(|plan| [plan.secs(), plan.usd])
     }
 
     fn least_cost(&self) -> Option<[f64; 2]> {
-        let bound_secs = self.plan.as_ref()?.bound_secs?;
-        Some([bound_secs, bound_secs * self.usd_per_hour / 3600.0])
+        let plan = self.plan.as_ref()?;
+        let share = plan.bound_secs? / plan.step_secs;
+        Some([share * plan.secs(), share * plan.usd])
+    }
+
+    fn kwh(&self) -> Option<f64> {
+        self.plan.as_ref()?.kwh
+    }
+}
+
+impl Told {
+    /// The seconds by which plans are compared.
+    fn secs(&self) -> f64 {
+        self.expected_secs.unwrap_or(self.step_secs)
     }
 }
 
@@ -115,9 +132,9 @@ pub(crate) fn run(args: &SweepCommand, io: &mut Io) -> Result<(), Failure> {
 /// The nodes, all of which have prices.
 fn priced_fleet(args: &SweepArgs) -> Result<Cluster, Failure> {
     let fleet = cluster::from_file(&args.fleet)?;
-    if args.objective == "energy" {
-        let error = Diagnostic::error("energy is known of measured layers, not of programs");
-        return Err(error.help("say `--objective time`, `price` or `pareto`").into());
+    if args.objective == "energy" && fleet.bill(1.0).kwh.is_none() {
+        let error = Diagnostic::error(format!("not all nodes of `{}` have `watts`", fleet.name));
+        return Err(error.help("give each of `[[nodes]]` the `watts` of one device (docs/sweep.md)").into());
     }
     if fleet.usd_per_hour().is_none() {
         let error = Diagnostic::error(format!("not all nodes of `{}` have a price", fleet.name));
@@ -224,14 +241,14 @@ impl Search<'_> {
         let watch = Watch { progress: &progress, interrupt: io.interrupt, clock: io.clock };
         let planned = Planned::anew(self.module.clone(), self.pipeline, on, &watch);
         let (plan, error) = match planned {
-            Ok(planned) => (Some(told(&planned, usd_per_hour)), None),
+            Ok(planned) => (Some(told(&planned)), None),
             Err(error) => (None, Some(error.message)),
         };
         Point { counts: counts.to_vec(), cluster: name, usd_per_hour, plan, error }
     }
 }
 
-fn told(planned: &Planned, usd_per_hour: f64) -> Told {
+fn told(planned: &Planned) -> Told {
     let plan = &planned.plan;
     let stage = |stage: &Stage| {
         let device = stage.device.as_ref().map_or(&planned.cluster.accelerator.name, |device| &device.name);
@@ -240,9 +257,12 @@ fn told(planned: &Planned, usd_per_hour: f64) -> Told {
         format!("{} {device}{mesh}", last - first + 1)
     };
     let done = plan.throughput.unwrap_or_default();
+    let bill = planned.cluster.bill(plan.time_secs);
     Told {
         step_secs: plan.time_secs,
-        usd: plan.time_secs * usd_per_hour / 3600.0,
+        expected_secs: Some(bill.expected_secs).filter(|secs| *secs > plan.time_secs),
+        usd: bill.usd.unwrap_or(0.0),
+        kwh: bill.kwh,
         bound_secs: plan.lower_bound_secs.map(|bound| bound.min(plan.time_secs)),
         tokens_per_sec: done.tokens_per_sec,
         mfu: done.mfu,
@@ -277,9 +297,15 @@ fn text(
     points: &[Point],
     (n_clusters, fleet, passes): (usize, &Cluster, &str),
 ) -> String {
+    let has_energy = chosen.iter().any(|point| point.kwh().is_some());
     let rows = chosen.iter().filter_map(|point| Some(row(point, point.plan.as_ref()?))).collect();
-    let header = ["cluster", "time", "USD", "USD/Mtoken", "tokens/s", "MFU", "gap", "memory", "stages"];
-    let mut out = table(&header, 1..8, rows);
+    let mut header =
+        vec!["cluster", "time", "USD", "USD/Mtoken", "tokens/s", "MFU", "gap", "memory", "stages"];
+    if has_energy {
+        header.insert(3, "kWh");
+    }
+    let n_numbers = header.len() - 1;
+    let mut out = table(&header, 1..n_numbers, rows);
     let unplanned = points.iter().filter(|point| point.plan.is_none()).count();
     if unplanned > 0 {
         out += &format!("{unplanned} of {} clusters have no plan\n", points.len());
@@ -295,6 +321,7 @@ fn text(
     let better = match objective {
         "time" => "faster",
         "price" => "cheaper",
+        "energy" => "cheaper in energy",
         _ => "faster and cheaper",
     };
     out += &match missed {
@@ -306,21 +333,20 @@ fn text(
 
 fn row(point: &Point, plan: &Told) -> Vec<String> {
     let gap = plan.bound_secs.map(|bound| percent((plan.step_secs - bound) / plan.step_secs));
-    let per_token =
-        plan.tokens_per_sec.map(|rate| format!("{:.4}", point.usd_per_hour / 3600.0 / rate * 1e6));
+    let per_token = plan.tokens_per_sec.map(|rate| format!("{:.4}", plan.usd / plan.step_secs / rate * 1e6));
     let none = || "-".to_owned();
     let runs = plan.stages.chunk_by(|a, b| a == b);
     let run =
         |run: &[String]| if run.len() > 1 { format!("{} x ({})", run.len(), run[0]) } else { run[0].clone() };
-    vec![
-        point.cluster.clone(),
-        secs(plan.step_secs),
-        format!("{:.6}", plan.usd),
+    let mut cells = vec![point.cluster.clone(), secs(plan.secs()), format!("{:.6}", plan.usd)];
+    cells.extend(plan.kwh.map(|kwh| format!("{kwh:.6}")));
+    cells.extend([
         per_token.unwrap_or_else(none),
         plan.tokens_per_sec.map_or_else(none, count),
         plan.mfu.map_or_else(none, percent),
         gap.unwrap_or_else(none),
         percent(plan.memory_share),
         runs.map(run).collect::<Vec<String>>().join(", "),
-    ]
+    ]);
+    cells
 }

@@ -49,13 +49,20 @@ pub(crate) fn before(before: &phzc_ir::Result<Plan>, plan: &Plan) -> String {
 
 /// What a step costs; nothing where the cluster's nodes have no prices.
 pub(crate) fn price(plan: &Plan, cluster: &Cluster) -> String {
-    let Some(usd_per_hour) = cluster.usd_per_hour() else { return String::new() };
-    let usd_per_sec = usd_per_hour / 3600.0;
-    let tokens = plan.throughput.and_then(|it| it.tokens_per_sec);
-    let per_token = tokens.map(|rate| format!(", {:.4} USD per million tokens", 1e6 * usd_per_sec / rate));
+    let bill = cluster.bill(plan.time_secs);
+    let energy = bill.kwh.map(|kwh| format!("energy: {kwh:.6} kWh per step\n")).unwrap_or_default();
+    let waits = match bill.expected_secs > plan.time_secs {
+        true => format!(
+            "expected: {} per step with the time in which nodes are not there\n",
+            secs(bill.expected_secs)
+        ),
+        false => String::new(),
+    };
+    let (Some(usd_per_hour), Some(usd)) = (cluster.usd_per_hour(), bill.usd) else { return waits + &energy };
+    let tokens = plan.throughput.and_then(|it| it.tokens_per_sec).map(|rate| rate * plan.time_secs);
+    let per_token = tokens.map(|tokens| format!(", {:.4} USD per million tokens", 1e6 * usd / tokens));
     format!(
-        "price: {usd_per_hour:.2} USD per hour, {:.6} USD per step{} ({})\n",
-        plan.time_secs * usd_per_sec,
+        "{waits}price: {usd_per_hour:.2} USD per hour, {usd:.6} USD per step{} ({})\n{energy}",
         per_token.unwrap_or_default(),
         cluster.price_basis().unwrap_or("-")
     )

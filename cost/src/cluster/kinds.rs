@@ -87,14 +87,14 @@ pub(super) fn again(whole: &Cluster, parts: Vec<Cluster>) -> Result<Cluster> {
 /// One kind with its price and its numbers.
 fn offered(mut table: Table) -> Result<Cluster> {
     let (offer, most) = super::offer::taken(&mut table)?;
-    let is_offer = offer.usd_per_hour.is_some() || most.is_some();
+    let is_offer = offer.is_any() || most.is_some();
     let kind = kind(table)?;
     if most.is_some() && kind.n_nodes() > 1 {
         let message = format!("`count` and `{}` both say how many nodes there are", kind.name);
         return Err(Diagnostic::error(message).help("name one node, as in `a100-8`, or leave `count` out"));
     }
     if is_offer && kind.is_unlike() {
-        let error = Diagnostic::error("`count` and `usd_per_hour` are of one kind of nodes");
+        let error = Diagnostic::error("an offer is of one kind of nodes");
         return Err(error.help("give each kind a table of its own"));
     }
     let Some(most) = most else { return Ok(Cluster { offer, ..kind }) };
@@ -121,7 +121,7 @@ fn kind(mut table: Table) -> Result<Cluster> {
 
 fn within(at: usize, error: Diagnostic) -> Diagnostic {
     let message = format!("`[[nodes]]` {}: {}", at + 1, error.message);
-    let help = "each has `cluster`, a name, or the keys of a cluster file, and `count` and `usd_per_hour`";
+    let help = "each has `cluster`, a name, or the keys of a cluster file, and `count`, `usd_per_hour`, `availability`, `watts`";
     Diagnostic { message, help: error.help.or_else(|| Some(help.to_owned())), ..error }
 }
 

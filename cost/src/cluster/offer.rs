@@ -1,4 +1,4 @@
-//! What nodes cost, and how many of them can be had.
+//! What nodes cost, how many of them can be had, for which part of the time, and what they draw.
 //!
 //! ```toml
 //! price_basis = "AWS on demand, us-east-1, June 2025"
@@ -7,6 +7,8 @@
 //! cluster = "a100-8"
 //! count = [0, 4]          # nodes: from none to four
 //! usd_per_hour = 32.77    # of one node
+//! availability = 0.95     # part of the time in which such a node is there
+//! watts = 400             # of one device
 //! ```
 
 use super::Cluster;
@@ -17,6 +19,10 @@ use toml::{Table, Value};
 
 /// No node costs more in an hour.
 const MAX_USD: f64 = 1e12;
+/// No device draws more.
+const MAX_WATTS: f64 = 1e6;
+const SECS_PER_HOUR: f64 = 3600.0;
+const JOULES_PER_KWH: f64 = 3.6e6;
 
 /// How many nodes of a kind can be had, and at what price.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,6 +31,28 @@ pub struct Offer {
     pub least_nodes: Option<usize>,
     /// Dollars of one node for an hour.
     pub usd_per_hour: Option<f64>,
+    /// Part of the time in which such a node is there, above 0 and up to 1; always where it is not said.
+    pub availability: Option<f64>,
+    /// Watts of one device while a step runs.
+    pub watts: Option<f64>,
+}
+
+impl Offer {
+    /// Whether it says anything.
+    pub(super) fn is_any(&self) -> bool {
+        *self != Offer::default()
+    }
+}
+
+/// What a step is billed for on all nodes of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bill {
+    /// Seconds of the step with those in which it waits for nodes that are not there.
+    pub expected_secs: f64,
+    /// Dollars; none unless all nodes have a price.
+    pub usd: Option<f64>,
+    /// Energy; none unless all nodes have watts.
+    pub kwh: Option<f64>,
 }
 
 /// `count = 4`, or `count = [0, 4]`.
@@ -38,17 +66,38 @@ enum Count {
 /// What a table of nodes says of its price and numbers, taken out of it: the offer, and the most nodes.
 pub(super) fn taken(table: &mut Table) -> Result<(Offer, Option<usize>)> {
     let usd_per_hour = table.remove("usd_per_hour").map(usd).transpose()?;
+    let availability = table.remove("availability").map(availability).transpose()?;
+    let watts = table.remove("watts").map(watts).transpose()?;
     let count = table.remove("count").map(count).transpose()?;
     if count.is_some() && table.contains_key("nodes") {
         let error = Diagnostic::error("`count` and `nodes` both say how many nodes there are");
         return Err(error.help("leave one of them out"));
     }
-    Ok((Offer { least_nodes: count.map(|[least, _]| least), usd_per_hour }, count.map(|[_, most]| most)))
+    let offer = Offer { least_nodes: count.map(|[least, _]| least), usd_per_hour, availability, watts };
+    Ok((offer, count.map(|[_, most]| most)))
+}
+
+fn number(value: &Value) -> Option<f64> {
+    value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
+}
+
+fn availability(value: Value) -> Result<f64> {
+    number(&value).filter(|part| *part > 0.0 && *part <= 1.0).ok_or_else(|| {
+        let what =
+            format!("`availability`: expected a part of the time above 0 and up to 1, found `{value}`");
+        Diagnostic::error(what).help("write 0.95 for a node that is there 95 % of the time")
+    })
+}
+
+fn watts(value: Value) -> Result<f64> {
+    number(&value).filter(|watts| *watts > 0.0 && *watts <= MAX_WATTS).ok_or_else(|| {
+        let what = format!("`watts`: expected more than 0 and 1e6 at most, found `{value}`");
+        Diagnostic::error(what).help("write what one device draws while it computes")
+    })
 }
 
 fn usd(value: Value) -> Result<f64> {
-    let number = value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64));
-    number.filter(|usd| (0.0..=MAX_USD).contains(usd)).ok_or_else(|| {
+    number(&value).filter(|usd| (0.0..=MAX_USD).contains(usd)).ok_or_else(|| {
         let error =
             Diagnostic::error(format!("`usd_per_hour`: expected dollars from 0 to 1e12, found `{value}`"));
         error.help("write the price of one node for an hour")
@@ -98,6 +147,24 @@ impl Cluster {
     /// Dollars of all its nodes for an hour; none unless all have a price.
     pub fn usd_per_hour(&self) -> Option<f64> {
         self.kinds().map(|kind| Some(kind.offer.usd_per_hour? * kind.n_nodes() as f64)).sum()
+    }
+
+    /// What a step of so many seconds is billed for on all nodes, used or not.
+    ///
+    /// A step runs while all nodes are there, each by itself in its `availability` of the time; those that are
+    /// there are paid while the others are waited for. All devices draw their watts while the step runs.
+    pub fn bill(&self, step_secs: f64) -> Bill {
+        let there = |kind: &Cluster| kind.offer.availability.unwrap_or(1.0);
+        let all: f64 = self.kinds().map(|kind| there(kind).powi(kind.n_nodes() as i32)).product();
+        let expected_secs = step_secs / all;
+        let usd_per_hour =
+            self.kinds().map(|kind| Some(kind.offer.usd_per_hour? * kind.n_nodes() as f64 * there(kind)));
+        let watts = self.kinds().map(|kind| Some(kind.offer.watts? * kind.n_devices() as f64));
+        Bill {
+            expected_secs,
+            usd: usd_per_hour.sum::<Option<f64>>().map(|usd| expected_secs * usd / SECS_PER_HOUR),
+            kwh: watts.sum::<Option<f64>>().map(|watts| step_secs * watts / JOULES_PER_KWH),
+        }
     }
 
     /// Where its prices come from.
@@ -157,6 +224,20 @@ mod tests {
     }
 
     #[test]
+    fn a_step_is_billed_for_nodes_that_are_there_and_for_what_its_devices_draw() {
+        let cheap = "usd_per_hour = 4.5\navailability = 0.5\nwatts = 70";
+        let text = FLEET.replace("usd_per_hour = 32", "usd_per_hour = 32\nwatts = 400");
+        let fleet = |text: &str| Cluster::from_toml(text).expect("a legal file");
+        let bill = fleet(&text.replace("usd_per_hour = 4.5", cheap)).bill(3600.0);
+        // Both nodes of the second kind are there in a fourth of the time, half of them are paid.
+        assert_eq!((bill.expected_secs, bill.usd), (4.0 * 3600.0, Some(4.0 * (128.0 + 4.5))));
+        let kwh = (32.0 * 400.0 + 8.0 * 70.0) / 1000.0;
+        assert!(bill.kwh.is_some_and(|found| (found - kwh).abs() < 1e-12), "{bill:?}");
+        let plain = Bill { expected_secs: 3600.0, usd: Some(137.0), kwh: None };
+        assert_eq!(fleet(&text).bill(3600.0), plain);
+    }
+
+    #[test]
     fn a_part_of_a_fleet_is_a_cluster() {
         let part = fleet().with_nodes(&[0, 1]).expect("a part");
         assert_eq!((&*part.name, part.n_all_devices(), part.is_unlike()), ("fleet[0,1]", 4, false));
@@ -195,6 +276,10 @@ mod tests {
         assert_eq!(wrong, "`[[nodes]]` 1: `count`: expected a number of nodes, or two, found `[4, 1]`");
         let wrong = error("usd_per_hour = 4.5", "usd_per_hour = -1");
         assert_eq!(wrong, "`[[nodes]]` 2: `usd_per_hour`: expected dollars from 0 to 1e12, found `-1`");
+        let wrong = error("count = 2", "count = 2\navailability = 1.5");
+        assert!(wrong.contains("expected a part of the time above 0 and up to 1, found `1.5`"), "{wrong}");
+        let wrong = error("count = 2", "count = 2\nwatts = \"many\"");
+        assert!(wrong.contains("`watts`: expected more than 0 and 1e6 at most"), "{wrong}");
         let wrong = error("count = 2", "count = 2\nnodes = 2");
         assert_eq!(wrong, "`[[nodes]]` 2: `count` and `nodes` both say how many nodes there are");
         let wrong = error("cluster = \"a100-8\"", "cluster = \"a100-8x2\"");

@@ -50,8 +50,8 @@ struct Near {
 const MAX_PLANS: usize = 2;
 
 impl Search<'_> {
-    /// The plan as it is, where it can be; those near it; and the best of all plans, where the user asks for it
-    /// or none of these is where it is to be within the budget.
+    /// The plan as it is, where it can be; those near it; and the best of all, where the user asks for it or
+    /// none of these is where it is to be within the budget.
     pub fn candidates(&self, io: &Io) -> Result<Vec<Candidate>, Failure> {
         let mut found: Vec<Candidate> = self.as_it_is().into_iter().chain(self.near(io)).collect();
         let is_within = |it: &Candidate| self.budget_secs.is_none_or(|most| it.moving.time_secs <= most);

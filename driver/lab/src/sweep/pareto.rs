@@ -62,24 +62,31 @@ fn least<T: Copy>(all: &[T], figure: impl Fn(&T) -> f64) -> Vec<T> {
 /// good. A cluster whose bound is beyond a limit is no choice. None where a bound is not known, or nothing is
 /// chosen.
 pub fn may_be_missed<P: Offer>(points: &[P], chosen: &[&P], wish: &Wish) -> Option<f64> {
-    let chosen: Vec<[f64; 2]> = chosen.iter().filter_map(|point| point.cost()).collect();
+    let figures = |point: &P| Some((point.cost()?, point.kwh()));
+    let chosen: Vec<Figures> = chosen.iter().filter_map(|&point| figures(point)).collect();
     if chosen.is_empty() {
         return None;
     }
-    let mut planned = points.iter().filter(|point| point.cost().is_some());
-    planned.try_fold(0.0, |most: f64, point| {
+    let mut planned = points.iter().filter_map(|point| Some((figures(point)?, point)));
+    planned.try_fold(0.0, |most: f64, ((cost, kwh), point)| {
         let least = point.least_cost()?;
-        let missed = if wish.allows(least) { missed(least, &chosen, wish)? } else { 0.0 };
+        // The same devices draw less for as much less time.
+        let least_kwh = kwh.map(|kwh| kwh * least[0] / cost[0]);
+        let missed = if wish.allows(least) { missed((least, least_kwh), &chosen, wish)? } else { 0.0 };
         Some(most.max(missed))
     })
 }
 
+/// Seconds and dollars; energy, where that is known.
+type Figures = ([f64; 2], Option<f64>);
+
 /// The same of one cluster, by the figures that are asked for.
-fn missed([bound_secs, bound_usd]: [f64; 2], chosen: &[[f64; 2]], wish: &Wish) -> Option<f64> {
-    let longer = |[secs, usd]: &[f64; 2]| match wish.objective {
-        "time" => secs / bound_secs,
-        "price" => usd / bound_usd,
-        _ => (secs / bound_secs).max(usd / bound_usd),
+fn missed(([bound_secs, bound_usd], bound_kwh): Figures, chosen: &[Figures], wish: &Wish) -> Option<f64> {
+    let longer = |([secs, usd], kwh): &Figures| match wish.objective {
+        "time" => Some(secs / bound_secs),
+        "price" => Some(usd / bound_usd),
+        "energy" => Some((*kwh)? / bound_kwh?),
+        _ => Some((secs / bound_secs).max(usd / bound_usd)),
     };
-    chosen.iter().map(|point| longer(point) - 1.0).reduce(f64::min)
+    chosen.iter().filter_map(|point| Some(longer(point)? - 1.0)).reduce(f64::min)
 }

@@ -1,8 +1,8 @@
 //! What the backward part does again: work on the same values as an instruction of the forward part.
 //!
 //! Two instructions make the same value if op, attributes and operands are the same (value numbering);
-//! tuples, barriers, changes of layout and changes of shape that are undone are seen through. Only the entry is looked at: a loop is one
-//! instruction.
+//! tuples, barriers, changes of layout and changes of shape that are undone are seen through. Only the entry
+//! is looked at: a loop is one instruction.
 
 use super::price::StagePrice;
 use crate::derive::{Facts, Phase, is_naming, operand_origins};
