@@ -92,6 +92,8 @@ pub struct Staged {
     pub is_again: bool,
     /// Whether it would be cut otherwise were there memory enough.
     pub is_limited: bool,
+    /// Whether every stage is worth its devices, as far as that was asked.
+    pub is_of_use: bool,
 }
 
 impl Staged {

@@ -10,7 +10,7 @@ use super::{Problem, Recompute, materialize_plan, slow_devices};
 use crate::layer_repeats::expand::{Source, Stages, expand};
 use crate::recomputation::rewrite;
 use phzc_ir::{Diagnostic, InstrId, Module, Result, counted, notes};
-use phzc_plan::derive::{derive, known};
+use phzc_plan::derive::{Facts, derive, known};
 use phzc_plan::memory::{amount, largest_at_peak, memory_of, remedy};
 use phzc_plan::report;
 use phzc_solver::choose::Stop;
@@ -300,21 +300,32 @@ impl Problem<'_> {
         if cut.is_none() {
             materialize_plan::head(&mut text, n_stages, n_microbatches);
         }
-        slow_devices::hand_on(self.sharded, &mut text);
-        self.control.written(text.entry().instrs.len());
-        if n_stages > 1 {
-            self.schedule.note(&mut text);
-        }
+        self.note(&mut text, n_stages);
         let facts = derive(&text)?;
+        Ok(self.measured_by(facts, text, cut))
+    }
+
+    /// Notes what a text is measured by.
+    pub(super) fn note(&self, text: &mut Module, n_stages: usize) {
+        slow_devices::hand_on(self.sharded, text);
+        if n_stages > 1 {
+            self.schedule.note(text);
+        }
+    }
+
+    /// The same of a text whose facts are known.
+    pub(super) fn measured_by(&self, facts: Facts, text: Module, cut: Option<Cut>) -> Staged {
+        self.control.written(text.entry().instrs.len());
         let plan = report::figures_of(&text, &facts, self.cluster);
         let is_again = cut.as_ref().is_some_and(Cut::is_again);
         let is_limited = cut.as_ref().is_some_and(|cut| cut.is_limited);
         let time_secs = plan.time_secs;
+        let (reordered, cut_bytes, is_of_use) = (None, 0.0, true);
         let mut staged =
-            Staged { text, plan, reordered: None, time_secs, cut_bytes: 0.0, is_again, is_limited };
+            Staged { text, plan, reordered, time_secs, cut_bytes, is_again, is_limited, is_of_use };
         staged.cut_bytes = cut.map_or_else(|| staged.peak_bytes(), |cut| cut.memory_bytes);
         self.reorder(&mut staged, facts);
-        Ok(staged)
+        staged
     }
 
     fn too_large(&self, leanest: &Leanest) -> Diagnostic {

@@ -27,7 +27,7 @@ use crate::layer_repeats::expand::{Source, Stages, merge};
 use crate::layer_repeats::representative_layers::Short;
 use crate::recomputation::{Marks, rewrite};
 use phzc_ir::{Diagnostic, Module, counted, notes};
-use phzc_plan::derive::{derive, order};
+use phzc_plan::derive::{Facts, derive, order};
 use rayon::prelude::*;
 use std::ops::RangeInclusive;
 
@@ -177,20 +177,16 @@ impl Problem<'_> {
 
     /// The best text that fits.
     fn within(&self, mut sizes: Sizes) -> Option<Evaluated> {
-        let (_, staged) = self.best_within(&mut sizes, |_| true)?;
+        let staged = self.best_within(&mut sizes, |_, _| true)?;
         let bound = Bound { lower_bound_secs: f64::INFINITY, stop: "stages-open".to_owned() };
         let n_stages = staged.plan.stages.len();
         Some(Evaluated::Placed(Box::new(staged.placed(n_stages, bound))))
     }
 
-    /// The best text that fits, one in which every stage is of use if there is such; and whether it is. Where
-    /// schedules are open, of those cut for zero-bubble with the two best numbers of microbatches, and of one
-    /// that is cut for 1F1B, which needs less memory.
-    pub(super) fn best_within(
-        &self,
-        sizes: &mut Sizes,
-        is_of_use: fn(&Module) -> bool,
-    ) -> Option<(bool, Staged)> {
+    /// The best text that fits, one in which every stage is of use if there is such. Where schedules are open,
+    /// of those cut for zero-bubble with the two best numbers of microbatches, and of one that is cut for
+    /// 1F1B, which needs less memory.
+    pub(super) fn best_within(&self, sizes: &mut Sizes, is_of_use: IsOfUse) -> Option<Staged> {
         let (mut found, to_beat_secs) = (Vec::new(), sizes.to_beat_secs);
         if let Some(filled) = filled_of(self) {
             filled.add_texts(sizes, (2, is_of_use), &mut found);
@@ -200,9 +196,8 @@ impl Problem<'_> {
             }
         }
         self.add_texts(sizes, (1, is_of_use), &mut found);
-        let better = |a: &(bool, Staged), b: &(bool, Staged)| {
-            b.0.cmp(&a.0).then(a.1.time_secs.total_cmp(&b.1.time_secs))
-        };
+        let better =
+            |a: &Staged, b: &Staged| b.is_of_use.cmp(&a.is_of_use).then(a.time_secs.total_cmp(&b.time_secs));
         found.into_iter().min_by(better)
     }
 
@@ -210,28 +205,27 @@ impl Problem<'_> {
     fn add_texts(
         &self,
         sizes: &mut Sizes,
-        (mut n_wanted, is_of_use): (usize, fn(&Module) -> bool),
-        found: &mut Vec<(bool, Staged)>,
+        (mut n_wanted, is_of_use): (usize, IsOfUse),
+        found: &mut Vec<Staged>,
     ) {
         let (mut counts, most) = (self.counts.clone(), found.len() + MAX_COUNTS);
         while n_wanted > 0 && found.len() < most && (found.is_empty() || !self.is_spent()) {
-            let Some(staged) = self.text_within(sizes, &counts) else { return };
+            let Some(staged) = self.text_within(sizes, &counts, is_of_use) else { return };
             counts.retain(|count| *count != staged.plan.n_microbatches);
-            let is_of_use = is_of_use(&staged.text);
-            if is_of_use {
+            if staged.is_of_use {
                 sizes.to_beat_secs = sizes.to_beat_secs.min(staged.time_secs);
                 n_wanted -= 1;
             }
-            found.push((is_of_use, staged));
+            found.push(staged);
         }
     }
 
     /// The best text for one of these numbers of microbatches that fits.
-    fn text_within(&self, sizes: &mut Sizes, counts: &[usize]) -> Option<Staged> {
+    fn text_within(&self, sizes: &mut Sizes, counts: &[usize], is_of_use: IsOfUse) -> Option<Staged> {
         let mut texts = Texts::new(self.cluster.accelerator.usable_bytes());
         for _ in 0..MAX_TEXTS {
             let Some(found) = self.fastest_mixed(sizes, counts, &texts.limits) else { break };
-            let Some(staged) = self.written_mixed(sizes, found) else { break };
+            let Some(staged) = self.written_mixed(sizes, found, is_of_use) else { break };
             if !texts.add(staged) || texts.best.is_some() && self.is_spent() {
                 break;
             }
@@ -316,7 +310,7 @@ impl Problem<'_> {
 
     /// The text of a cut, with what the report says of it; `None` where a stage would need what another mesh
     /// cannot hand over.
-    fn written_mixed(&self, sizes: &Sizes, found: Found) -> Option<Staged> {
+    fn written_mixed(&self, sizes: &Sizes, found: Found, is_of_use: IsOfUse) -> Option<Staged> {
         let Found { mixed: MixedCut { cut, chain_of }, sizes: places, n_microbatches } = found;
         let layer_of = sizes.all[0].1.whole_layers(sizes.short);
         let stage = |layer: &usize| cut.starts.partition_point(|start| start <= layer) - 1;
@@ -336,12 +330,18 @@ impl Problem<'_> {
             let marks = marks(sizes, &sources, |source| cut.again[layer_of[source.reader.index()]]);
             rewrite(&mut text, &marks);
         }
-        let is_legal = derive(&text)
-            .is_ok_and(|facts| facts.problems.is_empty() && order::problems(&text, &facts).is_empty());
-        let n_stages = stages.n;
-        is_legal.then(|| self.measured(text, (n_stages, n_microbatches), Some(cut)).ok()).flatten()
+        self.note(&mut text, stages.n);
+        let facts = derive(&text).ok()?;
+        if !facts.problems.is_empty() || !order::problems(&text, &facts).is_empty() {
+            return None;
+        }
+        let is_of_use = is_of_use(&text, &facts);
+        Some(Staged { is_of_use, ..self.measured_by(facts, text, Some(cut)) })
     }
 }
+
+/// Whether every stage of a text is worth its devices.
+type IsOfUse = fn(&Module, &Facts) -> bool;
 
 /// How far apart two numbers of devices are, by ratio.
 pub(super) fn far(a: usize, b: usize) -> f64 {

@@ -27,7 +27,7 @@ use phzc_cost::Cluster;
 use phzc_ir::{Diagnostic, Module, Result};
 use phzc_pass::alternative::{Alternative, StageCount};
 use phzc_pass::pass::{Context, Options};
-use phzc_plan::derive::derive;
+use phzc_plan::derive::Facts;
 use promises::{Promise, Promises};
 use rayon::prelude::*;
 use search::Search;
@@ -227,11 +227,11 @@ impl<'a> Kinds<'a> {
         sizes.to_beat_secs = to_beat_secs;
         self.on(sizes, &promise.order);
         // So many stages are what is asked for, be they of use or not.
-        let is_of_use = if self.wanted > 0 { |_: &Module| true } else { is_busy };
-        let (is_busy, staged) = self.all.best_within(sizes, is_of_use)?;
+        let is_of_use = if self.wanted > 0 { |_: &Module, _: &Facts| true } else { is_busy };
+        let staged = self.all.best_within(sizes, is_of_use)?;
         let end = self.all.control.ended();
         let known = Known { time_secs: staged.time_secs, text: staged.text, end, said: Said::default() };
-        Some((is_busy, known)).filter(|(_, known)| known.time_secs < to_beat_secs)
+        Some((staged.is_of_use, known)).filter(|(_, known)| known.time_secs < to_beat_secs)
     }
 
     /// Sets the kinds that stages take, in this order.
@@ -257,9 +257,8 @@ fn best_of(a: Option<Known>, b: Option<Known>) -> Option<Known> {
 }
 
 /// Whether every stage of a text has a product.
-fn is_busy(text: &Module) -> bool {
-    let (graph, facts) =
-        (Graph::build(text), derive(text).expect("the header's notes are the planner's own"));
+fn is_busy(text: &Module, facts: &Facts) -> bool {
+    let graph = Graph::build(text);
     let products = graph.nodes.iter().filter(|node| node.is_contraction);
     let busy: BTreeSet<usize> =
         products.map(|node| facts.comps[node.comp.index()][node.instr.index()].stage).collect();

@@ -11,7 +11,8 @@ pub(in crate::place) fn staged(time_secs: f64, memory_bytes: f64) -> Staged {
     let mut plan = report::plan(&text, &cluster()).expect("a placed module");
     plan.stages[0].memory_bytes = memory_bytes;
     plan.time_secs = 2.0 * time_secs;
-    Staged { text, plan, reordered: None, time_secs, cut_bytes: 80.0, is_again: false, is_limited: false }
+    let (reordered, cut_bytes, is_of_use) = (None, 80.0, true);
+    Staged { text, plan, reordered, time_secs, cut_bytes, is_again: false, is_limited: false, is_of_use }
 }
 
 fn bound(lower_bound_secs: f64) -> Bound {
