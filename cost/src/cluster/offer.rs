@@ -151,8 +151,8 @@ impl Cluster {
 
     /// What a step of so many seconds is billed for on all nodes, used or not.
     ///
-    /// A step runs while all nodes are there, each by itself in its `availability` of the time; those that are
-    /// there are paid while the others are waited for. All devices draw their watts while the step runs.
+    /// A step runs while all nodes are there, each by itself in its `availability` of the time; those that
+    /// are there are paid while the others are waited for. All devices draw their watts while it runs.
     pub fn bill(&self, step_secs: f64) -> Bill {
         let there = |kind: &Cluster| kind.offer.availability.unwrap_or(1.0);
         let all: f64 = self.kinds().map(|kind| there(kind).powi(kind.n_nodes() as i32)).product();

@@ -183,9 +183,9 @@ impl Problem<'_> {
         Some(Evaluated::Placed(Box::new(staged.placed(n_stages, bound))))
     }
 
-    /// The best text that fits, one in which every stage is of use if there is such. Where schedules are open,
-    /// of those cut for zero-bubble with the two best numbers of microbatches, and of one that is cut for
-    /// 1F1B, which needs less memory.
+    /// The best text that fits, one in which every stage is of use if there is such. Where schedules are
+    /// open, of those cut for zero-bubble with the two best numbers of microbatches, and of one that is cut
+    /// for 1F1B, which needs less memory.
     pub(super) fn best_within(&self, sizes: &mut Sizes, is_of_use: IsOfUse) -> Option<Staged> {
         let (mut found, to_beat_secs) = (Vec::new(), sizes.to_beat_secs);
         if let Some(filled) = filled_of(self) {
