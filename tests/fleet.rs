@@ -176,3 +176,19 @@ fn a_step_waits_for_nodes_that_are_not_there_and_draws_the_watts_of_all_devices(
         dark.stderr
     );
 }
+
+#[test]
+fn bytes_between_zones_are_paid() {
+    let free = FLEET.replace("cluster = \"a100-8\"", "cluster = \"a100-8\"\nzone = \"far\"");
+    let paid = format!("{free}\n[egress_usd_per_gb.far]\n\"\" = 1000\n[egress_usd_per_gb.\"\"]\nfar = 1000");
+    let plan = |name: &str, text: &str| {
+        let (_, file) = fleet(name, text);
+        let pipeline = "fuse,shard,place{stages=2,replicas=never}";
+        let cluster = format!("{file}[1,1]");
+        let outcome = phzc(&[MODEL, "--cluster", &cluster, "--passes", pipeline, "-o", "/dev/null"], b"");
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        outcome.stderr
+    };
+    assert!(plan("fleet_egress", &paid).contains("of these for bytes between zones"));
+    assert!(!plan("fleet_no_egress", &free).contains("between zones"));
+}

@@ -5,6 +5,7 @@
 //! accelerator, an alias of one, or a file of `clusters/`, whose network and device it then takes.
 
 mod changed;
+mod egress;
 mod kinds;
 mod name;
 mod offer;

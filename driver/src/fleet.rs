@@ -5,7 +5,7 @@
 //! beats. What leaves nodes idle is the smaller cluster's, and costs less there.
 
 use crate::args::Args;
-use crate::planned::{Planned, Watch, legal_program};
+use crate::planned::{Planned, Watch, egress_usd, legal_program};
 use crate::summary::{count, table};
 use crate::{cluster, controls};
 use clap::Parser;
@@ -70,7 +70,11 @@ struct Told {
     /// With the seconds in which the step waits for nodes that are not there.
     #[serde(skip_serializing_if = "Option::is_none")]
     expected_secs: Option<f64>,
+    /// With `egress_usd`.
     usd: f64,
+    /// Of these, for bytes from one zone to another.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    egress_usd: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     kwh: Option<f64>,
     bound_secs: Option<f64>,
@@ -90,12 +94,17 @@ impl Offer for Point {
     fn least_cost(&self) -> Option<[f64; 2]> {
         let plan = self.plan.as_ref()?;
         let share = plan.bound_secs? / plan.step_secs;
-        Some([share * plan.secs(), share * plan.usd])
+        // What a plan sends from zone to zone another need not send.
+        Some([share * plan.secs(), share * (plan.usd - plan.egress_usd)])
     }
 
     fn kwh(&self) -> Option<f64> {
         self.plan.as_ref()?.kwh
     }
+}
+
+fn is_zero(usd: &f64) -> bool {
+    *usd == 0.0
 }
 
 impl Told {
@@ -258,10 +267,12 @@ fn told(planned: &Planned) -> Told {
     };
     let done = plan.throughput.unwrap_or_default();
     let bill = planned.cluster.bill(plan.time_secs);
+    let egress_usd = egress_usd(&planned.module, &planned.facts, &planned.cluster);
     Told {
         step_secs: plan.time_secs,
         expected_secs: Some(bill.expected_secs).filter(|secs| *secs > plan.time_secs),
-        usd: bill.usd.unwrap_or(0.0),
+        usd: bill.usd.unwrap_or(0.0) + egress_usd,
+        egress_usd,
         kwh: bill.kwh,
         bound_secs: plan.lower_bound_secs.map(|bound| bound.min(plan.time_secs)),
         tokens_per_sec: done.tokens_per_sec,

@@ -11,7 +11,7 @@ use phzc_passes::derive::{Facts, derive, is_planned};
 use phzc_passes::manager::{self, Hooks};
 use phzc_passes::partitioned::partitioned;
 use phzc_passes::pass;
-use phzc_passes::report::{Plan, plan_of};
+use phzc_passes::report::{Plan, crossings, plan_of};
 use phzc_passes::{Context, Done, Pipeline, estimate};
 use std::path::Path;
 
@@ -98,6 +98,15 @@ impl<'a> Watch<'a> {
     pub fn of(io: &Io<'a>) -> Watch<'a> {
         Watch { progress: io.progress, interrupt: io.interrupt, clock: io.clock }
     }
+}
+
+/// Dollars of a step for the bytes that go from one zone to another.
+pub(crate) fn egress_usd(module: &Module, facts: &Facts, cluster: &Cluster) -> f64 {
+    if !cluster.has_egress() {
+        return 0.0;
+    }
+    let all = crossings(module, facts, cluster).into_iter();
+    all.map(|(ends, bytes)| cluster.egress_usd(ends, bytes)).sum()
 }
 
 impl Planned {

@@ -3,6 +3,7 @@
 use crate::args::{Args, Command};
 use crate::dumps::Dumps;
 use crate::emit::{self, Known, Made};
+use crate::planned::egress_usd;
 use crate::{
     alternatives, arch, cluster, controls, convert, diff, eval, explain, fleet, generate, given, help, hints,
     price, profile, programs, replan, shell, summary, verify, what_if,
@@ -117,7 +118,8 @@ fn compile(
     if let Some(plan) = &plan {
         cx.artifacts.insert("plan.json".to_owned(), report::to_json(plan));
         say(args, io, &summary::plan(plan, &given::text(plan, &module)));
-        say(args, io, &summary::price(plan, &cluster));
+        let egress_usd = priced.as_ref().map_or(0.0, |(facts, module)| egress_usd(module, facts, &cluster));
+        say(args, io, &summary::price(plan, &cluster, egress_usd));
         priced.iter().for_each(|(facts, priced)| say(args, io, &profile::summary(priced, facts, &cluster)));
         before.iter().for_each(|before| say(args, io, &summary::before(before, plan)));
     }

@@ -48,7 +48,7 @@ pub(crate) fn before(before: &phzc_ir::Result<Plan>, plan: &Plan) -> String {
 }
 
 /// What a step costs; nothing where the cluster's nodes have no prices.
-pub(crate) fn price(plan: &Plan, cluster: &Cluster) -> String {
+pub(crate) fn price(plan: &Plan, cluster: &Cluster, egress_usd: f64) -> String {
     let bill = cluster.bill(plan.time_secs);
     let energy = bill.kwh.map(|kwh| format!("energy: {kwh:.6} kWh per step\n")).unwrap_or_default();
     let waits = match bill.expected_secs > plan.time_secs {
@@ -58,11 +58,18 @@ pub(crate) fn price(plan: &Plan, cluster: &Cluster) -> String {
         ),
         false => String::new(),
     };
-    let (Some(usd_per_hour), Some(usd)) = (cluster.usd_per_hour(), bill.usd) else { return waits + &energy };
+    let (Some(usd_per_hour), Some(nodes_usd)) = (cluster.usd_per_hour(), bill.usd) else {
+        return waits + &energy;
+    };
+    let usd = nodes_usd + egress_usd;
+    let egress = match egress_usd > 0.0 {
+        true => format!(", {egress_usd:.6} of these for bytes between zones"),
+        false => String::new(),
+    };
     let tokens = plan.throughput.and_then(|it| it.tokens_per_sec).map(|rate| rate * plan.time_secs);
     let per_token = tokens.map(|tokens| format!(", {:.4} USD per million tokens", 1e6 * usd / tokens));
     format!(
-        "{waits}price: {usd_per_hour:.2} USD per hour, {usd:.6} USD per step{} ({})\n{energy}",
+        "{waits}price: {usd_per_hour:.2} USD per hour, {usd:.6} USD per step{egress}{} ({})\n{energy}",
         per_token.unwrap_or_default(),
         cluster.price_basis().unwrap_or("-")
     )

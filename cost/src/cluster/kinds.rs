@@ -7,6 +7,7 @@
 //! A [`Cluster`] is its own first kind: who asks for its devices, network or memory hears of those. What
 //! plans or prices stages on all kinds asks for [`Cluster::kinds`].
 
+use super::egress::{self, Egress};
 use super::{Cluster, ClusterFile};
 use crate::accelerator::base;
 use crate::network::Level;
@@ -29,6 +30,8 @@ pub(super) struct Others {
     between: Option<Level>,
     /// Where prices come from, and of when.
     pub(super) price_basis: Option<String>,
+    /// What bytes between zones cost.
+    pub(super) egress: Egress,
 }
 
 /// A cluster of several kinds as its TOML file says it.
@@ -39,6 +42,8 @@ struct KindsFile {
     nodes: Vec<Spanned<Table>>,
     between: Option<Level>,
     price_basis: Option<String>,
+    #[serde(default)]
+    egress_usd_per_gb: Egress,
 }
 
 /// The cluster of a name with several kinds; `None` where it has one.
@@ -66,12 +71,14 @@ pub(super) fn from_toml(text: &str) -> Option<Result<Cluster>> {
         });
         let mut all = joined(file.name, kinds.collect::<Result<_>>()?, file.between)?;
         let basis = file.price_basis.filter(|basis| !basis.trim().is_empty());
-        if basis.is_none() && all.kinds().any(|kind| kind.offer.usd_per_hour.is_some()) {
+        let has_prices = all.kinds().any(|kind| kind.offer.usd_per_hour.is_some());
+        if basis.is_none() && has_prices {
             let error =
                 Diagnostic::error("nodes have prices, and `price_basis` does not say where these come from");
             return Err(error.help("name one source of all prices, and its date"));
         }
-        all.others.price_basis = basis;
+        egress::check(&file.egress_usd_per_gb, &all.kinds().map(Cluster::zone).collect::<Vec<_>>())?;
+        (all.others.price_basis, all.others.egress) = (basis, file.egress_usd_per_gb);
         Ok(all)
     }))
 }
@@ -81,6 +88,7 @@ pub(super) fn again(whole: &Cluster, parts: Vec<Cluster>) -> Result<Cluster> {
     let between = whole.others.between.clone();
     let mut all = joined(whole.name.clone(), parts, between)?;
     all.others.price_basis.clone_from(&whole.others.price_basis);
+    all.others.egress.clone_from(&whole.others.egress);
     Ok(all)
 }
 
@@ -121,7 +129,7 @@ fn kind(mut table: Table) -> Result<Cluster> {
 
 fn within(at: usize, error: Diagnostic) -> Diagnostic {
     let message = format!("`[[nodes]]` {}: {}", at + 1, error.message);
-    let help = "each has `cluster`, a name, or the keys of a cluster file, and `count`, `usd_per_hour`, `availability`, `watts`";
+    let help = "each has `cluster`, a name, or the keys of a cluster file, and `count`, `usd_per_hour`, `availability`, `watts`, `zone`";
     Diagnostic { message, help: error.help.or_else(|| Some(help.to_owned())), ..error }
 }
 
@@ -141,7 +149,7 @@ fn joined(name: String, parts: Vec<Cluster>, between: Option<Level>) -> Result<C
     let per_node = kinds.iter().map(Cluster::per_node).max().unwrap_or(1);
     let between = between.map(|level| Level { devices: n_devices, ..level.of_one_device(per_node) });
     let first = kinds.remove(0);
-    Ok(Cluster { name, others: Others { kinds, between, price_basis: None }, ..first })
+    Ok(Cluster { name, others: Others { kinds, between, ..Others::default() }, ..first })
 }
 
 impl Cluster {

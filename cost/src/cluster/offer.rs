@@ -9,6 +9,7 @@
 //! usd_per_hour = 32.77    # of one node
 //! availability = 0.95     # part of the time in which such a node is there
 //! watts = 400             # of one device
+//! zone = "us-west1-b"
 //! ```
 
 use super::Cluster;
@@ -35,6 +36,8 @@ pub struct Offer {
     pub availability: Option<f64>,
     /// Watts of one device while a step runs.
     pub watts: Option<f64>,
+    /// Where it is.
+    pub zone: Option<String>,
 }
 
 impl Offer {
@@ -68,13 +71,19 @@ pub(super) fn taken(table: &mut Table) -> Result<(Offer, Option<usize>)> {
     let usd_per_hour = table.remove("usd_per_hour").map(usd).transpose()?;
     let availability = table.remove("availability").map(availability).transpose()?;
     let watts = table.remove("watts").map(watts).transpose()?;
+    let zone = table.remove("zone").map(zone).transpose()?;
     let count = table.remove("count").map(count).transpose()?;
     if count.is_some() && table.contains_key("nodes") {
         let error = Diagnostic::error("`count` and `nodes` both say how many nodes there are");
         return Err(error.help("leave one of them out"));
     }
-    let offer = Offer { least_nodes: count.map(|[least, _]| least), usd_per_hour, availability, watts };
-    Ok((offer, count.map(|[_, most]| most)))
+    let least_nodes = count.map(|[least, _]| least);
+    Ok((Offer { least_nodes, usd_per_hour, availability, watts, zone }, count.map(|[_, most]| most)))
+}
+
+fn zone(value: Value) -> Result<String> {
+    let name = value.as_str().map(str::to_owned);
+    name.ok_or_else(|| Diagnostic::error(format!("`zone`: expected a name, found `{value}`")))
 }
 
 fn number(value: &Value) -> Option<f64> {

@@ -9,6 +9,7 @@
 mod asked;
 mod breakdown;
 mod costs;
+mod crossings;
 mod device;
 mod json;
 mod kernels;
@@ -32,6 +33,7 @@ mod trace;
 pub use asked::{Asked, asked, asked_by};
 pub use breakdown::Breakdown;
 pub use costs::{Bound, Cost, InstrCosts, costs_of};
+pub use crossings::crossings;
 pub use device::StageDevice;
 pub use json::{from_json, plan_json, to_json};
 pub use kernels::{InstrKernel, instr_kernels};

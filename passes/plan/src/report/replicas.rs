@@ -150,7 +150,7 @@ pub fn ring_secs(cluster: &Cluster, replicas: &[[usize; 2]], bytes: f64) -> f64 
 }
 
 /// Per stage: bytes on one device of the sums over microbatches that updates read, where that is least.
-fn summed_bytes(module: &Module, facts: &Facts) -> Vec<f64> {
+pub(super) fn summed_bytes(module: &Module, facts: &Facts) -> Vec<f64> {
     let all = &facts.comps[module.entry.index()];
     let mut bytes = vec![0.0; facts.header.meshes.len()];
     for ((maker, leaf), read) in sums(module, facts) {

@@ -24,7 +24,7 @@ pub struct Sends {
 
 /// Bytes over one boundary in one direction, on one device.
 #[derive(Clone, Copy, Default)]
-struct Traffic {
+pub(super) struct Traffic {
     /// Of one microbatch.
     each: f64,
     /// Once per step.
@@ -33,8 +33,8 @@ struct Traffic {
     count: f64,
 }
 
-/// The sends of a step. Parameters lie where they are read.
-pub fn sends(module: &Module, facts: &Facts, cluster: &Cluster) -> Sends {
+/// What goes over each boundary, onwards and back. Parameters lie where they are read.
+pub(super) fn traffic(module: &Module, facts: &Facts) -> [Vec<Traffic>; 2] {
     let n_boundaries = facts.header.meshes.len() - 1;
     let [mut up, mut down] = [vec![Traffic::default(); n_boundaries], vec![Traffic::default(); n_boundaries]];
     for ((maker, leaf, by_update), reach) in reaches(module, facts) {
@@ -48,7 +48,13 @@ pub fn sends(module: &Module, facts: &Facts, cluster: &Cluster) -> Sends {
             }
         }
     }
-    let header = &facts.header;
+    [up, down]
+}
+
+/// The sends of a step.
+pub fn sends(module: &Module, facts: &Facts, cluster: &Cluster) -> Sends {
+    let [up, down] = traffic(module, facts);
+    let (header, n_boundaries) = (&facts.header, up.len());
     let secs = |stage: usize, bytes: f64| match header.group(stage) == header.group(stage + 1) {
         true => 0.0,
         false => {
@@ -65,6 +71,11 @@ pub fn sends(module: &Module, facts: &Facts, cluster: &Cluster) -> Sends {
 }
 
 impl Traffic {
+    /// Bytes of a step of so many microbatches.
+    pub(super) fn of_step(&self, n_microbatches: usize) -> f64 {
+        self.each * n_microbatches as f64 + self.once
+    }
+
     fn add(&mut self, whole_bytes: f64, is_part: bool, by_update: bool, facts: &Facts) {
         let n_parts = facts.header.n_microbatches as f64;
         let bytes = if is_part { whole_bytes / n_parts } else { whole_bytes };
@@ -103,7 +114,7 @@ fn uses(
         };
         for (boundary, it) in [onwards, back].into_iter().flatten() {
             sum.count += it.count as u64;
-            sum.bytes += it.each * n_parts + it.once;
+            sum.bytes += it.of_step(facts.header.n_own_microbatches());
             sum.time_secs += n_parts * secs(boundary, it.each) + secs(boundary, it.once);
         }
         if sum.count > 0 {
@@ -153,6 +164,6 @@ fn n_devices(facts: &Facts, stage: usize) -> f64 {
 }
 
 /// The devices of the smaller of the two stages at a boundary, which share what goes over it.
-fn narrowest(facts: &Facts, boundary: usize) -> f64 {
+pub(super) fn narrowest(facts: &Facts, boundary: usize) -> f64 {
     n_devices(facts, boundary).min(n_devices(facts, boundary + 1))
 }
