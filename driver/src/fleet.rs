@@ -11,11 +11,11 @@ use crate::{cluster, controls};
 use clap::Parser;
 use phzc_cost::Cluster;
 use phzc_frontends::ReadArgs;
-use phzc_io::units::{percent, secs};
+use phzc_io::units::{energy, percent, secs};
 use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::{Diagnostic, Module};
 use phzc_lab::results::{Header, Stream, digest, merged};
-use phzc_lab::sweep::pareto::{Offer, Wish, may_be_missed, wanted};
+use phzc_lab::sweep::pareto::{Offer, Wish, better, may_be_missed, wanted};
 use phzc_lab::sweep::{self, SweepArgs, clusters};
 use phzc_passes::Pipeline;
 use phzc_passes::derive::is_planned;
@@ -250,14 +250,18 @@ impl Search<'_> {
         let watch = Watch { progress: &progress, interrupt: io.interrupt, clock: io.clock };
         let planned = Planned::anew(self.module.clone(), self.pipeline, on, &watch);
         let (plan, error) = match planned {
-            Ok(planned) => (Some(told(&planned)), None),
+            Ok(planned) => match told(&planned) {
+                Some(told) => (Some(told), None),
+                None => (None, Some("its nodes are never there all at once".to_owned())),
+            },
             Err(error) => (None, Some(error.message)),
         };
         Point { counts: counts.to_vec(), cluster: name, usd_per_hour, plan, error }
     }
 }
 
-fn told(planned: &Planned) -> Told {
+/// The plan as it is written down; none where its step is waited for for ever.
+fn told(planned: &Planned) -> Option<Told> {
     let plan = &planned.plan;
     let stage = |stage: &Stage| {
         let device = stage.device.as_ref().map_or(&planned.cluster.accelerator.name, |device| &device.name);
@@ -268,7 +272,7 @@ fn told(planned: &Planned) -> Told {
     let done = plan.throughput.unwrap_or_default();
     let bill = planned.cluster.bill(plan.time_secs);
     let egress_usd = egress_usd(&planned.module, &planned.facts, &planned.cluster);
-    Told {
+    bill.expected_secs.is_finite().then(|| Told {
         step_secs: plan.time_secs,
         expected_secs: Some(bill.expected_secs).filter(|secs| *secs > plan.time_secs),
         usd: bill.usd.unwrap_or(0.0) + egress_usd,
@@ -283,7 +287,7 @@ fn told(planned: &Planned) -> Told {
             true => plan.stages.iter().map(stage).collect(),
             false => plan.replicas.iter().map(|it| replica(it, plan)).collect(),
         },
-    }
+    })
 }
 
 /// `27/32 on 2 quick`.
@@ -309,11 +313,11 @@ fn text(
     (n_clusters, fleet, passes): (usize, &Cluster, &str),
 ) -> String {
     let has_energy = chosen.iter().any(|point| point.kwh().is_some());
-    let rows = chosen.iter().filter_map(|point| Some(row(point, point.plan.as_ref()?))).collect();
+    let rows = chosen.iter().filter_map(|point| Some(row(point, point.plan.as_ref()?, has_energy))).collect();
     let mut header =
         vec!["cluster", "time", "USD", "USD/Mtoken", "tokens/s", "MFU", "gap", "memory", "stages"];
     if has_energy {
-        header.insert(3, "kWh");
+        header.insert(3, "energy");
     }
     let n_numbers = header.len() - 1;
     let mut out = table(&header, 1..n_numbers, rows);
@@ -329,12 +333,7 @@ fn text(
     let by = if passes == "default" { "" } else { " by these passes" };
     let on = if is_whole { "" } else { " on these clusters" };
     let of = format!("plan{by}{on}");
-    let better = match objective {
-        "time" => "faster",
-        "price" => "cheaper",
-        "energy" => "cheaper in energy",
-        _ => "faster and cheaper",
-    };
+    let better = better(objective);
     out += &match missed {
         Some(missed) => format!("no {of} is more than {} {better} than one above", percent(missed)),
         None => format!("how much {better} another plan may be is not known"),
@@ -342,18 +341,20 @@ fn text(
     out + &format!("; prices: {}\n", fleet.price_basis().unwrap_or("-"))
 }
 
-fn row(point: &Point, plan: &Told) -> Vec<String> {
+fn row(point: &Point, plan: &Told, has_energy: bool) -> Vec<String> {
     let gap = plan.bound_secs.map(|bound| percent((plan.step_secs - bound) / plan.step_secs));
-    let per_token = plan.tokens_per_sec.map(|rate| format!("{:.4}", plan.usd / plan.step_secs / rate * 1e6));
+    // What is waited for, too, is time in which no token is done.
+    let tokens_per_sec = plan.tokens_per_sec.map(|rate| rate * plan.step_secs / plan.secs());
+    let per_token = tokens_per_sec.map(|rate| format!("{:.4}", plan.usd / plan.secs() / rate * 1e6));
     let none = || "-".to_owned();
     let runs = plan.stages.chunk_by(|a, b| a == b);
     let run =
         |run: &[String]| if run.len() > 1 { format!("{} x ({})", run.len(), run[0]) } else { run[0].clone() };
     let mut cells = vec![point.cluster.clone(), secs(plan.secs()), format!("{:.6}", plan.usd)];
-    cells.extend(plan.kwh.map(|kwh| format!("{kwh:.6}")));
+    cells.extend(has_energy.then(|| plan.kwh.map_or_else(none, energy)));
     cells.extend([
         per_token.unwrap_or_else(none),
-        plan.tokens_per_sec.map_or_else(none, count),
+        tokens_per_sec.map_or_else(none, count),
         plan.mfu.map_or_else(none, percent),
         gap.unwrap_or_else(none),
         percent(plan.memory_share),

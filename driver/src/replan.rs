@@ -17,7 +17,7 @@ use phzc_io::{Failure, Io, files, write_stdout};
 use phzc_ir::Diagnostic;
 use phzc_passes::moving::{Moving, Slot};
 use phzc_passes::report::Plan;
-use search::{ANEW, Candidate, Search};
+use search::{Candidate, Search, Searched};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -65,7 +65,7 @@ pub struct ReplanArgs {
 
     /// Look at all plans, not only at those near the old one: takes as long as planning
     #[arg(long = "anew")]
-    pub is_anew: bool,
+    pub is_all: bool,
 
     /// What is planned anew
     #[command(flatten)]
@@ -95,19 +95,23 @@ pub(crate) fn run(args: &ReplanArgs, io: &mut Io) -> Result<(), Failure> {
         nodes: &nodes,
         budget_secs: args.moving_budget,
         is_near: args.anew.passes.is_none(),
-        is_anew: args.is_anew,
+        is_all: args.is_all,
     };
     let (plan, found) = std::thread::scope(|scope| {
         let plan = scope.spawn(|| before.plan());
         let found = search.candidates(io);
         (plan.join().expect("it does not panic"), found)
     });
-    let found = found?;
+    let (found, searched) = found?;
     let is_within = |it: &&Candidate| args.moving_budget.is_none_or(|most| it.moving.time_secs <= most);
     let chosen = found.iter().filter(is_within).min_by(|a, b| time_secs(a).total_cmp(&time_secs(b)));
     let chosen = chosen.ok_or_else(|| over_budget(&found))?;
     args.output.iter().try_for_each(|path| files::write(path, &phzc_ir::print(&chosen.planned.module)))?;
-    let told = if args.json { told(&plan, &found, chosen) } else { text(&plan, &found, chosen, &nodes) };
+    let told = if args.json {
+        told(&plan, &found, chosen)
+    } else {
+        text(&plan, (&found, &searched), chosen, &nodes)
+    };
     write_stdout(io, &told)
 }
 
@@ -138,14 +142,22 @@ fn changed(args: &ReplanArgs, before: &Unpriced) -> Result<(Cluster, Vec<Slot>),
     Ok((to, nodes))
 }
 
-fn text(plan: &Plan, found: &[Candidate], chosen: &Candidate, nodes: &[Slot]) -> String {
+fn text(
+    plan: &Plan,
+    (found, searched): (&[Candidate], &Searched),
+    chosen: &Candidate,
+    nodes: &[Slot],
+) -> String {
     let mut rows = vec![vec!["as planned".to_owned(), plan.cluster.clone(), secs(plan.time_secs)]];
     rows[0].resize(7, "-".to_owned());
     rows.extend(found.iter().map(|it| row(it, plan.time_secs)));
     let header = ["", "cluster", "time", "more", "moves", "from a checkpoint", "takes"];
     let mut out = table(&header, 2..7, rows) + "\n";
-    let is_all = found.iter().any(|it| it.name == ANEW);
-    let more = if is_all { "" } else { " (`--anew` looks at all plans, not only at those near the old one)" };
+    let more = match searched {
+        Searched::Near => " (`--anew` looks at all plans, not only at those near the old one)".to_owned(),
+        Searched::All => String::new(),
+        Searched::None(error) => format!(" (planned anew there is none: {})", error.message),
+    };
     out += &format!("chosen: {}{more}\n", chosen.name);
     let moving = &chosen.moving;
     let links: Vec<String> =

@@ -3,7 +3,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use phzc_cost::Cluster;
-use phzc_io::units::{bytes, percent, secs};
+use phzc_io::units::{bytes, energy, percent, secs};
 use phzc_ir::counted;
 use phzc_passes::report::{BigTensor, Breakdown, CollectiveUse, Plan, Stage, StageDevice};
 
@@ -50,7 +50,10 @@ pub(crate) fn before(before: &phzc_ir::Result<Plan>, plan: &Plan) -> String {
 /// What a step costs; nothing where the cluster's nodes have no prices.
 pub(crate) fn price(plan: &Plan, cluster: &Cluster, egress_usd: f64) -> String {
     let bill = cluster.bill(plan.time_secs);
-    let energy = bill.kwh.map(|kwh| format!("energy: {kwh:.6} kWh per step\n")).unwrap_or_default();
+    let energy = bill.kwh.map(|kwh| format!("energy: {} per step\n", energy(kwh))).unwrap_or_default();
+    if bill.expected_secs.is_infinite() {
+        return format!("expected: none, the nodes are never there all at once\n{energy}");
+    }
     let waits = match bill.expected_secs > plan.time_secs {
         true => format!(
             "expected: {} per step with the time in which nodes are not there\n",
@@ -58,9 +61,8 @@ pub(crate) fn price(plan: &Plan, cluster: &Cluster, egress_usd: f64) -> String {
         ),
         false => String::new(),
     };
-    let (Some(usd_per_hour), Some(nodes_usd)) = (cluster.usd_per_hour(), bill.usd) else {
-        return waits + &energy;
-    };
+    let Some(nodes_usd) = bill.usd else { return waits + &energy };
+    let usd_per_hour = 3600.0 * nodes_usd / bill.expected_secs;
     let usd = nodes_usd + egress_usd;
     let egress = match egress_usd > 0.0 {
         true => format!(", {egress_usd:.6} of these for bytes between zones"),

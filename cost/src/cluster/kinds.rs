@@ -102,7 +102,9 @@ fn offered(mut table: Table) -> Result<Cluster> {
         return Err(Diagnostic::error(message).help("name one node, as in `a100-8`, or leave `count` out"));
     }
     if is_offer && kind.is_unlike() {
-        let error = Diagnostic::error("an offer is of one kind of nodes");
+        let error = Diagnostic::error(
+            "`count`, `usd_per_hour`, `availability`, `watts` and `zone` are of one kind of nodes",
+        );
         return Err(error.help("give each kind a table of its own"));
     }
     let Some(most) = most else { return Ok(Cluster { offer, ..kind }) };

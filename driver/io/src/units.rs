@@ -5,6 +5,11 @@ pub fn secs(value: f64) -> String {
     scaled(value, &[(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")])
 }
 
+/// `1.23 kWh`.
+pub fn energy(kwh: f64) -> String {
+    scaled(kwh, &[(1.0, "kWh"), (1e-3, "Wh"), (1e-6, "mWh")])
+}
+
 /// `1.50 GiB`.
 pub fn bytes(value: f64) -> String {
     let kib = 1024.0;
@@ -48,6 +53,7 @@ mod tests {
             ["0 B", "64 B", "1023 B", "1.50 KiB", "931 GiB"]
         );
         assert_eq!(percent(0.1234), "12.3 %");
+        assert_eq!([2.0, 0.0123, 1.5e-6].map(energy), ["2.00 kWh", "12.3 Wh", "1.50 mWh"]);
         assert_eq!(secs(f64::INFINITY), "inf s");
     }
 }

@@ -113,11 +113,12 @@ pub fn run(args: &SweepArgs, io: &mut Io) -> Result<(), Failure> {
         let error = Diagnostic::error("no cluster has a plan within these limits");
         return Err(error.help("allow more nodes, time or money").into());
     }
-    let missed = pareto::may_be_missed(&points, &wanted, &wish).filter(|_| !is_energy);
+    let missed = pareto::may_be_missed(&points, &wanted, &wish);
     if let Some(path) = &args.html {
         files::write(path, &page::html(&sweep, &args.cost, &points, &wanted))?;
     }
-    write_stdout(io, &if args.json { front::json(&wanted) } else { front::text(&wanted, &kinds, missed) })
+    let text = || front::text(&wanted, &kinds, (missed, pareto::better(&args.objective)));
+    write_stdout(io, &if args.json { front::json(&wanted) } else { text() })
 }
 
 /// All clusters: every number of each kind, none at all left out.

@@ -1,20 +1,21 @@
 //! The plans that can take the old one's place: as it is, near it, and of all there are.
 //!
-//! Near it are those whose number of stages, or whose devices per stage, stay: layouts are chosen for one
-//! number of stages and of microbatches instead of all, so that they are there in less than a second.
+//! Near it are those whose number of stages, or whose devices per stage, stay, on equal devices; over several
+//! kinds those with as many microbatches. Of these few layouts are chosen instead of all that planning looks
+//! at.
 
 use crate::controls;
 use crate::planned::{Planned, Unpriced, Watch};
 use crate::what_if::{Anew, fits};
 use phzc_cost::Cluster;
 use phzc_io::{Failure, Io};
-use phzc_ir::Mesh;
+use phzc_ir::{Diagnostic, Mesh};
 use phzc_passes::moving::{Moving, Side, Slot, moving};
 use phzc_passes::{Pipeline, place, shard};
 use rayon::prelude::*;
 
-/// What the best of all plans is called.
-pub(super) const ANEW: &str = "planned anew";
+/// What the plan with the old one's number of stages is called.
+const AS_MANY: &str = "in as many stages";
 
 /// A plan that can take the old one's place.
 pub(super) struct Candidate {
@@ -33,16 +34,26 @@ pub(super) struct Search<'a> {
     /// Whether plans near the old one are looked for: not where the user names passes.
     pub is_near: bool,
     /// Whether all plans are looked at, even if one near the old one will do.
-    pub is_anew: bool,
+    pub is_all: bool,
+}
+
+/// Which plans were looked at.
+pub(super) enum Searched {
+    /// Those near the old one.
+    Near,
+    /// All there are.
+    All,
+    /// The same; there is none, and why.
+    None(Diagnostic),
 }
 
 /// What stays of a plan near the old one.
 struct Near {
     name: &'static str,
-    /// 0: any number of them.
-    n_stages: usize,
+    /// None: any number of them.
+    n_stages: Option<usize>,
     /// The same.
-    n_microbatches: usize,
+    n_microbatches: Option<usize>,
 }
 
 /// Of a number of stages and of microbatches, so many plans are made: the cut that promises most, and the
@@ -50,19 +61,36 @@ struct Near {
 const MAX_PLANS: usize = 2;
 
 impl Search<'_> {
-    /// The plan as it is, where it can be; those near it; and the best of all, where the user asks for it or
-    /// none of these is where it is to be within the budget.
-    pub fn candidates(&self, io: &Io) -> Result<Vec<Candidate>, Failure> {
-        let mut found: Vec<Candidate> = self.as_it_is().into_iter().chain(self.near(io)).collect();
-        let is_within = |it: &Candidate| self.budget_secs.is_none_or(|most| it.moving.time_secs <= most);
-        if self.is_anew || !self.is_near || !found.iter().any(is_within) {
-            match self.anew.on(self.to, &self.anew.pipeline, &Watch::of(io)) {
-                Ok(free) => found.push(self.candidate(ANEW, free)),
+    /// The plan as it is, where it can be, and those near it. The best of all where the user asks for it, or
+    /// there is none near that is faster than the plan as it is, or none that is where it is to be within
+    /// the budget; then, if that is not either, the best in as many stages.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn candidates(&self, io: &Io) -> Result<(Vec<Candidate>, Searched), Failure> {
+        let (same, near) = (self.as_it_is(), self.near(io));
+        let same_secs = same.as_ref().map_or(f64::INFINITY, |same| same.planned.plan.time_secs);
+        let is_faster = near.iter().any(|it| it.planned.plan.time_secs < same_secs);
+        let mut found: Vec<Candidate> = same.into_iter().chain(near).collect();
+        let is_over = |it: &Candidate| self.budget_secs.is_some_and(|most| it.moving.time_secs > most);
+        let mut searched = Searched::Near;
+        if self.is_all || !is_faster || found.iter().all(is_over) {
+            searched = match self.anew.on(self.to, &self.anew.pipeline, &Watch::of(io)) {
+                Ok(free) => {
+                    found.push(self.candidate("planned anew", free));
+                    Searched::All
+                }
                 Err(error) if found.is_empty() => return Err(error.into()),
-                Err(_) => {}
-            }
+                Err(error) => Searched::None(error),
+            };
         }
-        Ok(found)
+        if found.iter().all(is_over) && !found.iter().any(|it| it.name == AS_MANY) {
+            let n_stages = Some(self.before.facts.header.meshes.len());
+            let pipeline = self.pipeline(&Near { name: AS_MANY, n_stages, n_microbatches: None }, false);
+            let alike = self.anew.on(self.to, &pipeline, &Watch::of(io)).ok();
+            found.extend(alike.map(|alike| self.candidate(AS_MANY, alike)));
+        }
+        Ok((found, searched))
     }
 
     fn as_it_is(&self) -> Option<Candidate> {
@@ -77,47 +105,59 @@ impl Search<'_> {
         let (progress, interrupt) = (io.progress, io.interrupt);
         let planned = |near: &Near| {
             let watch = Watch { progress, interrupt, clock: &|| 0.0 };
-            let planned = self.anew.on(self.to, &self.pipeline(near), &watch).ok()?;
+            let planned = self.anew.on(self.to, &self.pipeline(near, true), &watch).ok()?;
             Some(self.candidate(near.name, planned))
         };
         all.par_iter().filter_map(planned).collect()
     }
 
-    /// What stays of the old plan: its devices per stage, or as many of them as stages on the new cluster can
-    /// all have; and its number of stages, if these have some times the devices or a part of them, for
-    /// what was split evenly is then. On unlike devices the number of microbatches stays.
+    /// What stays of the old plan: the devices of most of its stages, or as many of them as stages on the new
+    /// cluster can all have; and its number of stages, if devices per stage are then some times what they
+    /// were, or a part of it: what was split evenly still is. Over several kinds the number of microbatches.
     fn all_near(&self) -> Vec<Near> {
         let header = &self.before.facts.header;
         let (n_stages, n_microbatches) = (header.n_groups(), header.n_microbatches);
         if self.to.is_unlike() || self.before.cluster.is_unlike() {
-            let alike = Near { name: "in as many microbatches", n_stages: 0, n_microbatches };
+            let name = "in as many microbatches";
+            let alike = Near { name, n_stages: None, n_microbatches: Some(n_microbatches) };
             return if header.replicas.is_empty() { vec![alike] } else { Vec::new() };
         }
-        let (n_own, n_devices) = (header.n_devices() / n_stages, self.to.n_devices());
-        let n_large = n_devices / common_divisor(n_own, n_devices);
+        let (n_own, n_devices) = (self.devices_per_stage(), self.to.n_devices());
+        let n_as_large = n_devices / common_divisor(n_own, n_devices);
+        let near = |name, n_stages, n_microbatches| Near { name, n_stages: Some(n_stages), n_microbatches };
         // More stages want more microbatches.
-        let n_filled = if n_large > n_stages { 0 } else { n_microbatches };
-        let as_large = Near { name: "in stages as large", n_stages: n_large, n_microbatches: n_filled };
-        let as_many = Near { name: "in as many stages", n_stages, n_microbatches };
+        let kept = Some(n_microbatches).filter(|_| n_as_large <= n_stages);
+        let as_large = near("in stages as large", n_as_large, kept);
         let n_each = n_devices / n_stages;
-        let is_even = |a: usize, b: usize| a.is_multiple_of(b) || b.is_multiple_of(a);
-        let may_stay = n_stages != n_large && n_devices.is_multiple_of(n_stages) && is_even(n_each, n_own);
-        [as_large].into_iter().chain(may_stay.then_some(as_many)).collect()
+        let divides = n_each.is_multiple_of(n_own) || n_own.is_multiple_of(n_each.max(1));
+        let may_stay = n_stages != n_as_large && n_devices.is_multiple_of(n_stages) && divides;
+        let as_many = may_stay.then(|| near(AS_MANY, n_stages, Some(n_microbatches)));
+        [as_large].into_iter().chain(as_many).collect()
     }
 
-    /// The passes that plan such a plan.
-    fn pipeline(&self, near: &Near) -> Pipeline {
+    /// The number of devices that most stages of the old plan have, of several the largest.
+    fn devices_per_stage(&self) -> usize {
+        let meshes = &self.before.facts.header.meshes;
+        let sizes: Vec<usize> = meshes.iter().map(|mesh| mesh.n_devices() as usize).collect();
+        let often = |size: &usize| (sizes.iter().filter(|other| *other == size).count(), *size);
+        sizes.iter().copied().max_by_key(often).unwrap_or(1)
+    }
+
+    /// The passes that plan such a plan; a quick one is the best of few.
+    fn pipeline(&self, near: &Near, is_quick: bool) -> Pipeline {
         let mut pipeline = self.anew.pipeline.clone();
         for step in controls::steps(&mut pipeline, place::PASS.name) {
-            controls::set(step, "stages", &near.n_stages.to_string());
-            controls::set(step, "microbatches", &near.n_microbatches.to_string());
+            let numbers = [("stages", near.n_stages), ("microbatches", near.n_microbatches)];
+            let known = numbers.into_iter().filter_map(|(option, number)| Some((option, number?)));
+            known.for_each(|(option, number)| controls::set(step, option, &number.to_string()));
             match near.n_stages {
-                0 => controls::set(step, "replicas", "never"),
-                _ => controls::set(step, "max-plans", &MAX_PLANS.to_string()),
+                None => controls::set(step, "replicas", "never"),
+                Some(_) if is_quick => controls::set(step, "max-plans", &MAX_PLANS.to_string()),
+                Some(_) => {}
             }
         }
         // Layouts on all devices at once are not what stages have: those on one mesh will do.
-        if near.n_stages > 1 {
+        if is_quick && near.n_stages.is_some_and(|n_stages| n_stages > 1) {
             let mesh = Mesh::new(&[self.to.n_devices() as i64]).to_string();
             controls::steps(&mut pipeline, shard::PASS.name)
                 .for_each(|step| controls::set(step, "mesh", &mesh));

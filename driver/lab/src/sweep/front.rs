@@ -100,7 +100,7 @@ pub(super) fn json(wanted: &[&Point]) -> String {
 }
 
 /// A line per point, then what may have been missed.
-pub(super) fn text(wanted: &[&Point], kinds: &[&str], missed: Option<f64>) -> String {
+pub(super) fn text(wanted: &[&Point], kinds: &[&str], (missed, better): (Option<f64>, &str)) -> String {
     let mut text = format!(
         "{:>10}{:>11}{:>9}  {:16}{:24}{}\n",
         "step", "USD", "gap %", "nodes", "tensor/data/stages/size", "layers"
@@ -119,7 +119,7 @@ pub(super) fn text(wanted: &[&Point], kinds: &[&str], missed: Option<f64>) -> St
     }
     if let Some(missed) = missed {
         text += &format!(
-            "no plan that is searched is more than {:.2} % faster and cheaper than a point above\n",
+            "no plan that is searched is more than {:.2} % {better} than a point above\n",
             100.0 * missed
         );
     }

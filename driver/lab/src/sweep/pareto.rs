@@ -1,6 +1,16 @@
 //! What is worth its money: which points of time and price are wanted, and how far a better one may have been
 //! missed.
 
+/// What a better plan is, by what is asked for.
+pub fn better(objective: &str) -> &'static str {
+    match objective {
+        "time" => "faster",
+        "price" => "cheaper",
+        "energy" => "cheaper in energy",
+        _ => "faster and cheaper",
+    }
+}
+
 /// The best plan of a cluster, or why there is none.
 pub trait Offer {
     /// Seconds and dollars of a step; none where no plan was found.

@@ -188,6 +188,18 @@ fn what_may_be_missed_is_how_much_better_than_all_points_a_bound_is() {
 }
 
 #[test]
+fn of_energy_as_much_may_be_missed_as_a_bound_is_below_its_plan() {
+    let with = |kwh: f64, point: Point| {
+        let plan = point.plan.map(|plan| Told { kwh, ..plan });
+        Point { plan, ..point }
+    };
+    // The second draws more and may draw a fourth less than it does.
+    let points = [with(1.0, point(1, 1.1, 1.1, 1.1)), with(1.2, point(2, 1.0, 2.0, 0.75))];
+    let known = missed(&points, NO_LIMITS, "energy").expect("bounds are known");
+    assert!((known - (1.0 / 0.9 - 1.0)).abs() < 1e-12, "{known}");
+}
+
+#[test]
 fn what_may_be_missed_is_compared_with_points_within_limits_only() {
     // The second is as fast as the first can be, and too dear to be chosen instead.
     let points = [point(1, 1.1, 1.1, 1.0), point(2, 1.0, 0.99, 1.0), point(3, 2.0, 0.2, 2.0)];

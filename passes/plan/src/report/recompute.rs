@@ -5,11 +5,11 @@
 //! is looked at: a loop is one instruction.
 
 use super::price::StagePrice;
-use crate::derive::{Facts, Phase, is_naming, operand_origins};
+use crate::derive::{Facts, Phase, is_move, is_naming, operand_origins};
 use indexmap::IndexMap;
 use phzc_cost::Cluster;
 use phzc_ir::effects::has_side_effect;
-use phzc_ir::{Attr, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Value, notes};
+use phzc_ir::{Attr, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Value};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
@@ -41,11 +41,9 @@ fn repeated(module: &Module, phases: impl Iterator<Item = Phase>) -> Vec<(InstrI
     let mut found = Vec::new();
     for ((id, instr), phase) in comp.iter().zip(phases) {
         is_forward.push(phase == Phase::Forward);
-        if let Some(last) = as_it_was(comp, id) {
-            numbers.push(operands(comp, comp.instr(last), &numbers)[0]);
-            continue;
-        }
-        let first = key(comp, instr, &numbers).and_then(|key| {
+        let known = as_it_was(comp, id).map(|last| operands(comp, comp.instr(last), &numbers)[0]);
+        let key = key(comp, instr, &numbers).filter(|_| !is_move(instr));
+        let first = key.and_then(|key| {
             let others = alike.entry(key).or_default();
             let same = others.iter().copied().find(|&other| is_same(module, instr, comp.instr(other)));
             others.extend(same.is_none().then_some(id));
@@ -53,7 +51,7 @@ fn repeated(module: &Module, phases: impl Iterator<Item = Phase>) -> Vec<(InstrI
         });
         let is_again = first.is_some_and(|first| is_forward[first.index()]) && phase == Phase::Backward;
         found.extend(first.filter(|_| is_again).map(|first| (id, first)));
-        numbers.push((first.unwrap_or(id).index(), 0));
+        numbers.push(known.unwrap_or((first.unwrap_or(id).index(), 0)));
     }
     found
 }
@@ -133,11 +131,6 @@ fn is_same_attr(module: &Module, one: &Attr, other: &Attr) -> bool {
         && a.root == b.root
         && a.instrs.len() == b.instrs.len()
         && a.instrs.iter().zip(&b.instrs).all(is_pair)
-}
-
-/// Whether an instruction changes a layout only.
-fn is_move(instr: &Instr) -> bool {
-    instr.note(notes::MOVE).is_some()
 }
 
 #[cfg(test)]

@@ -43,6 +43,14 @@ fn changes_of_shape_that_are_undone_are_seen_through_but_not_a_transpose() {
     };
     assert_eq!(repeats("", &body("0,1")), ["b1"]);
     assert_eq!(repeats("", &body("1,0")), Vec::<String>::new());
+    let undone_again = "a = f32[4,4] parameter(0)
+        column = f32[16] reshape(a)
+        back = f32[4,4] reshape(column)
+        y = f32[4,4] negate(back)
+        b1 = f32[4,4] reshape(column)
+        b2 = f32[4,4] negate(b1)
+        ROOT r = (f32[4,4], f32[4,4]) tuple(y, b2)";
+    assert_eq!(repeats("", undone_again), ["b1", "b2"]);
 }
 
 #[test]
