@@ -168,7 +168,7 @@ fn a_step_waits_for_nodes_that_are_not_there_and_draws_the_watts_of_all_devices(
     let chosen = lines(&swept.stdout);
     assert!(chosen.len() == 1 && number(&chosen[0]["plan"]["kwh"]) == least, "{}", swept.stdout);
     let said = phzc(&[MODEL, "--cluster", &format!("{file}[1,0]"), "-o", "/dev/null"], b"").stderr;
-    assert!(said.contains("kWh per step") && said.contains("nodes are not there"), "{said}");
+    assert!(said.contains("Wh per step") && said.contains("nodes are not there"), "{said}");
     let dark = sweep(&fleet("fleet_dark", FLEET).1, &["--objective", "energy"]);
     assert!(
         dark.code == 1 && dark.stderr.contains("not all nodes of `rented` have `watts`"),
@@ -179,13 +179,18 @@ fn a_step_waits_for_nodes_that_are_not_there_and_draws_the_watts_of_all_devices(
 
 #[test]
 fn bytes_between_zones_are_paid() {
-    let free = FLEET.replace("cluster = \"a100-8\"", "cluster = \"a100-8\"\nzone = \"far\"");
-    let paid = format!("{free}\n[egress_usd_per_gb.far]\n\"\" = 1000\n[egress_usd_per_gb.\"\"]\nfar = 1000");
+    let text = fs::read_to_string("tests/clusters/unlike-4+2.toml").expect("a test's cluster");
+    let (first, second) = text.split_at(text.rfind("[[nodes]]").expect("the second kind's"));
+    let offer = |zone: &str| format!("[[nodes]]\nusd_per_hour = 1\nzone = \"{zone}\"\n");
+    let nodes = [first.replace("[[nodes]]\n", &offer("a")), second.replace("[[nodes]]\n", &offer("b"))];
+    let prices = "[egress_usd_per_gb.a]\nb = 1000\n[egress_usd_per_gb.b]\na = 1000\n";
+    let free = format!("price_basis = \"a test\"\n{}", nodes.concat());
+    let paid = format!("{free}\n{prices}");
     let plan = |name: &str, text: &str| {
         let (_, file) = fleet(name, text);
         let pipeline = "fuse,shard,place{stages=2,replicas=never}";
-        let cluster = format!("{file}[1,1]");
-        let outcome = phzc(&[MODEL, "--cluster", &cluster, "--passes", pipeline, "-o", "/dev/null"], b"");
+        let model = "examples/llama.ir";
+        let outcome = phzc(&[model, "--cluster", &file, "--passes", pipeline, "-o", "/dev/null"], b"");
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);
         outcome.stderr
     };

@@ -77,7 +77,7 @@ fn two_kinds_of_the_same_device_are_not_mistaken_for_each_other() {
 
 #[test]
 fn plans_near_the_old_one_keep_its_devices_per_stage_or_its_stages() {
-    let plan = plan("replan_near", "a100-8x4", "fuse,shard,place{stages=4}");
+    let plan = plan("replan_near", "a100-8x4", "fuse,shard,place{stages=4,groups=equal}");
     let names = |told: &Value| -> Vec<String> {
         let all = told["candidates"].as_array().expect("candidates");
         all.iter().map(|it| it["name"].as_str().expect("a name").to_owned()).collect()
@@ -116,16 +116,16 @@ fn new_nodes_are_not_left_idle_because_the_plan_fits_without_them() {
 
 #[test]
 fn a_plan_over_several_kinds_is_planned_anew_as_its_program_is() {
-    let model = "examples/gpt2_small.ir";
-    let passes = "fuse,shard,place{stages=3,replicas=never}";
-    let plan = plan_of(model, "replan_kinds", "a100-8x2+v100-8", passes);
+    let (model, cluster) = ("examples/llama.ir", "tests/clusters/unlike-4+2.toml");
+    let plan = plan_of(model, "replan_kinds", cluster, "fuse,shard,place{stages=2,replicas=never}");
     // Stages make for themselves what depends on constants only.
     assert!(fs::read_to_string(&plan).expect("written").contains("phzc.remade"));
     let folder = scratch("replan_kinds_new");
     let [a, b] = ["a.ir", "b.ir"].map(|name| folder.join(name).to_string_lossy().into_owned());
-    let of_plan = told(&plan, &["--lost", "0", "-o", &a]);
-    assert_eq!(of_plan["chosen"]["name"], "in as many microbatches");
-    told(&plan, &["--lost", "0", "--program", model, "-o", &b]);
+    let to = ["--cluster", cluster, "--to", "a100-8+v100-8"];
+    let of_plan = told(&plan, &[&to[..], &["-o", &a]].concat());
+    assert_eq!(of_plan["candidates"][1]["name"], "in as many microbatches");
+    told(&plan, &[&to[..], &["--program", model, "-o", &b]].concat());
     let text = |path: &str| fs::read_to_string(path).expect("written");
     assert!(text(&a) == text(&b));
 }

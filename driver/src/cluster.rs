@@ -17,6 +17,10 @@ pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Fa
         if !is_file {
             return Ok(Cluster::named(name)?);
         }
+        if let Some(file) = path.split('+').find(|part| part.ends_with(".toml") && *part != path) {
+            let error = Diagnostic::error(format!("`{file}` is a file, and `+` joins names of nodes"));
+            return Err(error.help("describe all kinds in one file, each in its `[[nodes]]`").into());
+        }
         let whole = from_file(Path::new(path))?;
         return Ok(parts.iter().try_fold(whole, |cluster, counts| cluster.with_nodes(counts))?);
     }

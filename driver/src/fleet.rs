@@ -140,7 +140,7 @@ pub(crate) fn run(args: &SweepCommand, io: &mut Io) -> Result<(), Failure> {
 
 /// The nodes, all of which have prices.
 fn priced_fleet(args: &SweepArgs) -> Result<Cluster, Failure> {
-    let fleet = cluster::from_file(&args.fleet)?;
+    let fleet = cluster::from_file(&args.fleet).map_err(|failure| of_another_kind(&args.fleet, failure))?;
     if args.objective == "energy" && fleet.bill(1.0).kwh.is_none() {
         let error = Diagnostic::error(format!("not all nodes of `{}` have `watts`", fleet.name));
         return Err(error.help("give each of `[[nodes]]` the `watts` of one device (docs/sweep.md)").into());
@@ -150,6 +150,19 @@ fn priced_fleet(args: &SweepArgs) -> Result<Cluster, Failure> {
         return Err(error.help("give each of `[[nodes]]` a `usd_per_hour` (docs/sweep.md)").into());
     }
     Ok(fleet)
+}
+
+/// A failure to read the file, with what it is instead of nodes with prices.
+fn of_another_kind(path: &Path, mut failure: Failure) -> Failure {
+    let text = files::read(path, files::MAX_CLUSTER_BYTES).unwrap_or_default();
+    let is_measured = text.lines().any(|line| line.trim() == "[model]");
+    let help = match Cluster::named(&path.to_string_lossy()) {
+        Ok(_) => "the nodes of a name have no prices: write a file with `[[nodes]]` (docs/sweep.md)",
+        Err(_) if is_measured => "this is a file of measured layers: leave `--program` out",
+        Err(_) => return failure,
+    };
+    failure.errors = failure.errors.into_iter().map(|error| error.help(help)).collect();
+    failure
 }
 
 /// The program, which is to be planned.

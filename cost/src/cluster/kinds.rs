@@ -48,14 +48,14 @@ struct KindsFile {
 
 /// The cluster of a name with several kinds; `None` where it has one.
 pub(super) fn named(name: &str) -> Option<Result<Cluster>> {
-    let parts: Vec<&str> = name.split(JOINT).collect();
+    let parts: Vec<&str> = name.split(JOINT).map(str::trim).collect();
     (parts.len() > 1).then(|| {
         if parts.iter().any(|part| part.is_empty()) {
             let error = Diagnostic::error(format!("`{name}` names no nodes on one side of a `{JOINT}`"));
             return Err(error.help("join kinds of nodes so: `a100-8x2+v100-8`"));
         }
         let kinds = parts.iter().map(|part| Cluster::named(part)).collect::<Result<_>>()?;
-        joined(name.to_owned(), kinds, None)
+        joined(parts.join("+"), kinds, None)
     })
 }
 
