@@ -145,6 +145,11 @@ pub fn chosen_nodes(name: &str) -> (&str, Vec<Vec<usize>>) {
 }
 
 impl Cluster {
+    /// What is said of its nodes.
+    pub fn offer(&self) -> &Offer {
+        &self.offer
+    }
+
     /// Per kind of nodes, the fewest and the most that can be had.
     pub fn node_counts(&self) -> Vec<[usize; 2]> {
         let of = |kind: &Cluster| {

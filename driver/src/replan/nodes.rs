@@ -4,18 +4,23 @@ use phzc_cost::Cluster;
 use phzc_ir::Diagnostic;
 use phzc_passes::moving::{Slot, slots};
 
-/// The nodes of a new cluster: of each device and size of nodes, the first are the old one's first, each
-/// once.
+/// The nodes of a new cluster: of each device, size and offer of nodes, then of each device and size whatever
+/// the offer, the first are the old one's first, each once.
 pub(super) fn continued(old: &Cluster, to: &Cluster) -> Vec<Slot> {
-    let what = |cluster: &Cluster, slot: &Slot| {
-        let nodes = cluster.around(slot.first);
-        (nodes.accelerator.name.clone(), slot.n_devices)
-    };
-    let mut left = slots(old);
-    let mut nodes = slots(to);
-    for slot in &mut nodes {
-        let same = left.iter().position(|other| what(old, other) == what(to, slot));
-        slot.was = same.map(|at| left.remove(at).first);
+    let (mut left, mut nodes) = (slots(old), slots(to));
+    for is_any_offer in [false, true] {
+        for slot in nodes.iter_mut().filter(|slot| slot.was.is_none()) {
+            let own = to.around(slot.first);
+            let is_same = |other: &Slot| {
+                let nodes = old.around(other.first);
+                let is_offered = is_any_offer || nodes.offer() == own.offer();
+                nodes.accelerator.name == own.accelerator.name
+                    && other.n_devices == slot.n_devices
+                    && is_offered
+            };
+            let same = left.iter().position(is_same);
+            slot.was = same.map(|at| left.remove(at).first);
+        }
     }
     nodes
 }

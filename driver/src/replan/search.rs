@@ -59,6 +59,8 @@ struct Near {
 /// Of a number of stages and of microbatches, so many plans are made: the cut that promises most, and the
 /// same layouts cut for the schedule that fills bubbles.
 const MAX_PLANS: usize = 2;
+/// Over several kinds of nodes plans with fewer microbatches say little of how many the next one has.
+const MIN_MICROBATCHES: usize = 4;
 
 impl Search<'_> {
     /// The plan as it is, where it can be, and those near it. The best of all where the user asks for it, or
@@ -112,15 +114,16 @@ impl Search<'_> {
     }
 
     /// What stays of the old plan: the devices of most of its stages, or as many of them as stages on the new
-    /// cluster can all have; and its number of stages, if devices per stage are then some times what they
-    /// were, or a part of it: what was split evenly still is. Over several kinds the number of microbatches.
+    /// cluster can all have; and its number of stages, if the devices can be divided so. Over several kinds
+    /// the number of microbatches, unless these are so few that others are worth more.
     fn all_near(&self) -> Vec<Near> {
         let header = &self.before.facts.header;
         let (n_stages, n_microbatches) = (header.n_groups(), header.n_microbatches);
         if self.to.is_unlike() || self.before.cluster.is_unlike() {
             let name = "in as many microbatches";
             let alike = Near { name, n_stages: None, n_microbatches: Some(n_microbatches) };
-            return if header.replicas.is_empty() { vec![alike] } else { Vec::new() };
+            let is_near = header.replicas.is_empty() && n_microbatches >= MIN_MICROBATCHES;
+            return if is_near { vec![alike] } else { Vec::new() };
         }
         let (n_own, n_devices) = (self.devices_per_stage(), self.to.n_devices());
         let n_as_large = n_devices / common_divisor(n_own, n_devices);
@@ -128,9 +131,7 @@ impl Search<'_> {
         // More stages want more microbatches.
         let kept = Some(n_microbatches).filter(|_| n_as_large <= n_stages);
         let as_large = near("in stages as large", n_as_large, kept);
-        let n_each = n_devices / n_stages;
-        let divides = n_each.is_multiple_of(n_own) || n_own.is_multiple_of(n_each.max(1));
-        let may_stay = n_stages != n_as_large && n_devices.is_multiple_of(n_stages) && divides;
+        let may_stay = n_stages != n_as_large && n_devices.is_multiple_of(n_stages);
         let as_many = may_stay.then(|| near(AS_MANY, n_stages, Some(n_microbatches)));
         [as_large].into_iter().chain(as_many).collect()
     }
