@@ -132,6 +132,14 @@ fn a_plan_over_several_kinds_is_planned_anew_as_its_program_is() {
 }
 
 #[test]
+fn the_program_of_a_plan_may_have_loops_that_planning_unrolled() {
+    let model = "examples/gpt_scan.ir";
+    let plan = plan_of(model, "replan_loops", "a100-8x2", "fuse,shard,place{stages=2}");
+    assert!(!fs::read_to_string(&plan).expect("written").contains(" while("));
+    told(&plan, &["--lost", "0", "--program", model]);
+}
+
+#[test]
 fn a_budget_of_moving_rules_plans_out() {
     let plan = plan_of("examples/gpt2_small.ir", "replan_budget", "a100-8x4", "fuse,shard,place{stages=4}");
     let all = told(&plan, &["--lost", "3", "--anew"]);
@@ -179,4 +187,18 @@ fn what_cannot_be_lost_is_said() {
     );
     let program = replan(MODEL, &["--nodes", "2"]);
     assert!(program.stderr.contains("has no plan of phzc"), "{}", program.stderr);
+}
+
+#[test]
+fn nodes_of_a_part_are_those_that_are_offered_alike() {
+    let folder = scratch("replan_zones");
+    let nodes = |zone: &str| format!("[[nodes]]\ncluster = \"a100-8\"\ncount = 1\nzone = \"{zone}\"\n");
+    let file = folder.join("two.toml").to_string_lossy().into_owned();
+    fs::write(&file, format!("name = \"two\"\n{}{}", nodes("east"), nodes("west"))).expect("writable");
+    let plan = plan("replan_offers", &file, "fuse,shard,place{stages=2}");
+    let lost = told(&plan, &["--cluster", &file, "--lost", "0"]);
+    let west = told(&plan, &["--cluster", &file, "--to", &format!("{file}[0,1]")]);
+    assert_eq!(lost["chosen"]["nodes"], serde_json::json!([8]));
+    assert_eq!(west["chosen"]["nodes"], lost["chosen"]["nodes"]);
+    assert_eq!(west["chosen"]["checkpoint_bytes"], lost["chosen"]["checkpoint_bytes"]);
 }

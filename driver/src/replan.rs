@@ -52,7 +52,7 @@ pub struct ReplanArgs {
 
     /// Only plans for which devices send each other states for so many seconds at most; what comes from a
     /// checkpoint is not timed
-    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
     pub moving_budget: Option<f64>,
 
     /// File for the new plan
@@ -85,7 +85,9 @@ pub(crate) fn run(args: &ReplanArgs, io: &mut Io) -> Result<(), Failure> {
     if args.output.is_some() && !args.hardware.is_empty() {
         let error =
             Diagnostic::error("a plan for hardware that no name or file describes cannot be read back");
-        return Err(error.help("describe it in a file, `--to FILE.toml`, or leave `-o` out").into());
+        let help =
+            "name it, as `--to a100-8x4`, or describe it in a file, `--to FILE.toml`, or leave `-o` out";
+        return Err(error.help(help).into());
     }
     let anew = Anew::new(&args.anew, &before, io)?;
     let search = Search {
@@ -108,7 +110,7 @@ pub(crate) fn run(args: &ReplanArgs, io: &mut Io) -> Result<(), Failure> {
     let chosen = chosen.ok_or_else(|| over_budget(&found))?;
     args.output.iter().try_for_each(|path| files::write(path, &phzc_ir::print(&chosen.planned.module)))?;
     let told = if args.json {
-        told(&plan, &found, chosen)
+        told(&plan, &found, chosen, &nodes)
     } else {
         text(&plan, (&found, &searched), chosen, &nodes)
     };
@@ -200,7 +202,7 @@ fn parts(moving: &Moving, nodes: &[Slot]) -> String {
 }
 
 /// The same as JSON.
-fn told(plan: &Plan, found: &[Candidate], chosen: &Candidate) -> String {
+fn told(plan: &Plan, found: &[Candidate], chosen: &Candidate, nodes: &[Slot]) -> String {
     let of = |it: &Candidate| {
         let links: Vec<_> =
             it.moving.links.iter().map(|(name, bytes)| json!({"link": name, "bytes": bytes})).collect();
@@ -212,7 +214,7 @@ fn told(plan: &Plan, found: &[Candidate], chosen: &Candidate) -> String {
             "links": links,
             "checkpoint_bytes": it.moving.unheld_bytes,
             "moving_secs": it.moving.time_secs,
-            "nodes": it.moving.nodes,
+            "nodes": it.moving.nodes.iter().map(|&node| nodes[node].was).collect::<Vec<_>>(),
         })
     };
     let all: Vec<_> = found.iter().map(of).collect();

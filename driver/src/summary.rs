@@ -61,8 +61,16 @@ pub(crate) fn price(plan: &Plan, cluster: &Cluster, egress_usd: f64) -> String {
         ),
         false => String::new(),
     };
-    let Some(nodes_usd) = bill.usd else { return waits + &energy };
-    let usd_per_hour = 3600.0 * nodes_usd / bill.expected_secs;
+    let Some(nodes_usd) = bill.usd else {
+        let has_some = cluster.kinds().any(|kind| kind.alone().usd_per_hour().is_some());
+        let price = if has_some { "price: not known, some nodes have none\n" } else { "" };
+        return waits + price + &energy;
+    };
+    let (paid, all) = (3600.0 * nodes_usd / bill.expected_secs, cluster.usd_per_hour().unwrap_or(0.0));
+    let while_there = match bill.expected_secs > plan.time_secs {
+        true => format!(" of the {all:.2} of nodes that are always there"),
+        false => String::new(),
+    };
     let usd = nodes_usd + egress_usd;
     let egress = match egress_usd > 0.0 {
         true => format!(", {egress_usd:.6} of these for bytes between zones"),
@@ -71,7 +79,7 @@ pub(crate) fn price(plan: &Plan, cluster: &Cluster, egress_usd: f64) -> String {
     let tokens = plan.throughput.and_then(|it| it.tokens_per_sec).map(|rate| rate * plan.time_secs);
     let per_token = tokens.map(|tokens| format!(", {:.4} USD per million tokens", 1e6 * usd / tokens));
     format!(
-        "{waits}price: {usd_per_hour:.2} USD per hour, {usd:.6} USD per step{egress}{} ({})\n{energy}",
+        "{waits}price: {paid:.2} USD per hour{while_there}, {usd:.6} USD per step{egress}{} ({})\n{energy}",
         per_token.unwrap_or_default(),
         cluster.price_basis().unwrap_or("-")
     )

@@ -21,7 +21,7 @@ pub use phzc_analysis::{
     batch, block_notes, blocks, classes, graph, linear, merged, phase, repeats, roles, segments,
 };
 pub use phzc_audit::{check, verify};
-pub use phzc_opt::{dce, grad, inline, optimizer, simplify, unshard};
+pub use phzc_opt::{dce, grad, inline, optimizer, simplify, unroll, unshard};
 pub use phzc_pass::manager::{Done, Hooks};
 pub use phzc_pass::pass::{Changed, Context, OptionInfo, OptionKind, Options, Pass};
 pub use phzc_pass::pipeline::{Alias, Pipeline, Registry, Step};

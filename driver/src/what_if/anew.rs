@@ -7,6 +7,7 @@ use phzc_frontends::ReadArgs;
 use phzc_io::{Failure, Io};
 use phzc_ir::{Diagnostic, Module, counted, notes};
 use phzc_passes::unplanned::unplanned;
+use phzc_passes::unroll::unrolled;
 use phzc_passes::{Pipeline, fuse, place, plan_note};
 use std::path::{Path, PathBuf};
 
@@ -47,8 +48,11 @@ impl Anew {
             return Ok(Anew { module: unplanned(&plan.module, &plan.facts), pipeline });
         };
         let (module, _) = legal_program(path, &args.read, io)?;
-        of_plan(path, &module, &plan.module, args.passes.is_some()).map_err(Failure::from)?;
-        Ok(Anew { module, pipeline })
+        let is_of_plan = |module: &Module| of_plan(path, module, &plan.module, args.passes.is_some());
+        let Err(error) = is_of_plan(&module) else { return Ok(Anew { module, pipeline }) };
+        // Planning may have unrolled its loops over layers.
+        let unrolled = unrolled(&module).ok().flatten().filter(|module| is_of_plan(module).is_ok());
+        Ok(Anew { module: unrolled.ok_or(error)?, pipeline })
     }
 
     /// The plan on a cluster. What keeps it from being planned is an outcome.
