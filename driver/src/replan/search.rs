@@ -114,8 +114,8 @@ impl Search<'_> {
     }
 
     /// What stays of the old plan: the devices of most of its stages, or as many of them as stages on the new
-    /// cluster can all have; and its number of stages, if the devices can be divided so. Over several kinds
-    /// the number of microbatches, unless these are so few that others are worth more.
+    /// cluster can all have; its number of stages, if the devices can be divided so; and one stage. Over
+    /// several kinds the number of microbatches, unless these are so few that others are worth more.
     fn all_near(&self) -> Vec<Near> {
         let header = &self.before.facts.header;
         let (n_stages, n_microbatches) = (header.n_groups(), header.n_microbatches);
@@ -133,7 +133,11 @@ impl Search<'_> {
         let as_large = near("in stages as large", n_as_large, kept);
         let may_stay = n_stages != n_as_large && n_devices.is_multiple_of(n_stages);
         let as_many = may_stay.then(|| near(AS_MANY, n_stages, Some(n_microbatches)));
-        [as_large].into_iter().chain(as_many).collect()
+        let mut all: Vec<Near> = [as_large].into_iter().chain(as_many).collect();
+        // What fits on all devices at once waits for nobody.
+        let has_one = all.iter().any(|it| it.n_stages == Some(1));
+        all.extend((!has_one).then(|| near("in one stage", 1, Some(1))));
+        all
     }
 
     /// The number of devices that most stages of the old plan have, of several the largest.
