@@ -68,7 +68,7 @@ pub(crate) fn price(plan: &Plan, cluster: &Cluster, egress_usd: f64) -> String {
     };
     let (paid, all) = (3600.0 * nodes_usd / bill.expected_secs, cluster.usd_per_hour().unwrap_or(0.0));
     let while_there = match bill.expected_secs > plan.time_secs {
-        true => format!(" of the {all:.2} of nodes that are always there"),
+        true => format!(" ({all:.2} if all nodes were always there)"),
         false => String::new(),
     };
     let usd = nodes_usd + egress_usd;
