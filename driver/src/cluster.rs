@@ -17,7 +17,8 @@ pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Fa
         if !is_file {
             return Ok(Cluster::named(name)?);
         }
-        if let Some(file) = path.split('+').find(|part| part.ends_with(".toml") && *part != path) {
+        let joined = path.split('+').find(|part| part.ends_with(".toml") && *part != path);
+        if let Some(file) = joined.filter(|_| !Path::new(path).exists()) {
             let error = Diagnostic::error(format!("`{file}` is a file, and `+` joins names of nodes"));
             return Err(error.help("describe all kinds in one file, each in its `[[nodes]]`").into());
         }
