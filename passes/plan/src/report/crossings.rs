@@ -73,14 +73,14 @@ mod tests {
 
     #[test]
     fn activations_go_on_and_their_gradients_back() {
-        // The first replica is on one kind; the other sends three of four microbatches of 16 floats each way.
-        assert_eq!(bytes("1:0,8;3:1,16"), [([0, 1], 48.0), ([1, 0], 48.0)]);
+        // The first replica is on one kind; the other sends three of four microbatches of 4 floats each way.
+        assert_eq!(bytes("1:0,1;3:8,16"), [([0, 1], 48.0), ([1, 0], 48.0)]);
     }
 
     #[test]
     fn replicas_on_several_kinds_sum_up_gradients_over_both_ways() {
         // Two floats, half of them twice over each hop.
-        assert_eq!(bytes("1:0,8;3:16,17"), [([0, 1], 8.0), ([1, 0], 8.0)]);
-        assert_eq!(bytes("1:0,8;3:1,9"), []);
+        assert_eq!(bytes("1:0,1;3:16,17"), [([0, 1], 8.0), ([1, 0], 8.0)]);
+        assert_eq!(bytes("1:0,1;3:8,9"), []);
     }
 }

@@ -34,8 +34,8 @@ fn changes_of_shape_that_are_undone_are_seen_through_but_not_a_transpose() {
             "x = f32[4,4] parameter(0)
             column = f32[4,4,1] reshape(x)
             same = f32[4,4,1] broadcast(column), dimensions={{0,1,2}}
-            back = f32[4,4] reshape(same)
-            still = f32[4,4] broadcast(back), dimensions={{{order}}}
+            undone = f32[4,4] reshape(same)
+            still = f32[4,4] broadcast(undone), dimensions={{{order}}}
             y = f32[4,4] negate(still)
             b1 = f32[4,4] negate(x)
             ROOT r = (f32[4,4], f32[4,4]) tuple(y, b1)"
@@ -45,8 +45,8 @@ fn changes_of_shape_that_are_undone_are_seen_through_but_not_a_transpose() {
     assert_eq!(repeats("", &body("1,0")), Vec::<String>::new());
     let undone_again = "a = f32[4,4] parameter(0)
         column = f32[16] reshape(a)
-        back = f32[4,4] reshape(column)
-        y = f32[4,4] negate(back)
+        undone = f32[4,4] reshape(column)
+        y = f32[4,4] negate(undone)
         b1 = f32[4,4] reshape(column)
         b2 = f32[4,4] negate(b1)
         ROOT r = (f32[4,4], f32[4,4]) tuple(y, b2)";
