@@ -64,6 +64,7 @@ mod tests {
     use super::*;
 
     const FLEET: &str = "name = \"fleet\"
+        price_basis = \"a test\"
         [[nodes]]
         cluster = \"a100-8\"
         count = [0, 2]
@@ -91,6 +92,8 @@ mod tests {
         };
         let nowhere = error("per_gb.far", "per_gb.near");
         assert_eq!(nowhere, "`egress_usd_per_gb`: no node is in zone `near`");
+        let basis = error("price_basis = \"a test\"", "");
+        assert_eq!(basis, "there are prices, and `price_basis` does not say where these come from");
         assert_eq!(error("0.02", "-1"), "`egress_usd_per_gb`: expected dollars from 0 up, found `-1`");
         assert_eq!(error("\"far\"", "3"), "`[[nodes]]` 1: `zone`: expected a name, found `3`");
     }

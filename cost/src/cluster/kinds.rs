@@ -71,10 +71,10 @@ pub(super) fn from_toml(text: &str) -> Option<Result<Cluster>> {
         });
         let mut all = joined(file.name, kinds.collect::<Result<_>>()?, file.between)?;
         let basis = file.price_basis.filter(|basis| !basis.trim().is_empty());
-        let has_prices = all.kinds().any(|kind| kind.offer.usd_per_hour.is_some());
-        if basis.is_none() && has_prices {
+        let of_nodes = all.kinds().any(|kind| kind.offer.usd_per_hour.is_some());
+        if basis.is_none() && (of_nodes || !file.egress_usd_per_gb.is_empty()) {
             let error =
-                Diagnostic::error("nodes have prices, and `price_basis` does not say where these come from");
+                Diagnostic::error("there are prices, and `price_basis` does not say where these come from");
             return Err(error.help("name one source of all prices, and its date"));
         }
         egress::check(&file.egress_usd_per_gb, &all.kinds().map(Cluster::zone).collect::<Vec<_>>())?;

@@ -299,6 +299,6 @@ mod tests {
         let wrong = error("cluster = \"a100-8\"", "cluster = \"a100-8x2\"");
         assert_eq!(wrong, "`[[nodes]]` 1: `count` and `a100-8x2` both say how many nodes there are");
         let wrong = error("price_basis = \"a test\"", "");
-        assert_eq!(wrong, "nodes have prices, and `price_basis` does not say where these come from");
+        assert_eq!(wrong, "there are prices, and `price_basis` does not say where these come from");
     }
 }

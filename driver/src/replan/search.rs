@@ -126,7 +126,8 @@ impl Search<'_> {
             return if is_near { vec![alike] } else { Vec::new() };
         }
         let (n_own, n_devices) = (self.devices_per_stage(), self.to.n_devices());
-        let n_as_large = n_devices / common_divisor(n_own, n_devices);
+        let divides_both = |size: &usize| n_own.is_multiple_of(*size) && n_devices.is_multiple_of(*size);
+        let n_as_large = n_devices / (1..=n_own).rev().find(divides_both).unwrap_or(1);
         let near = |name, n_stages, n_microbatches| Near { name, n_stages: Some(n_stages), n_microbatches };
         // More stages want more microbatches.
         let kept = Some(n_microbatches).filter(|_| n_as_large <= n_stages);
@@ -176,8 +177,4 @@ impl Search<'_> {
         let moving = moving(Side { module, facts }, new, self.nodes, self.to);
         Candidate { name, planned, moving }
     }
-}
-
-fn common_divisor(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { common_divisor(b, a % b) }
 }

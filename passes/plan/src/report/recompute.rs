@@ -5,11 +5,11 @@
 //! is looked at: a loop is one instruction.
 
 use super::price::StagePrice;
-use crate::derive::{Facts, Phase, is_move, is_naming, operand_origins};
+use crate::derive::{Facts, Phase, is_naming, operand_origins};
 use indexmap::IndexMap;
 use phzc_cost::Cluster;
 use phzc_ir::effects::has_side_effect;
-use phzc_ir::{Attr, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Value};
+use phzc_ir::{Attr, Computation, Instr, InstrId, Key, Module, Opcode, Payload, Value, notes};
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 
@@ -56,9 +56,13 @@ fn repeated(module: &Module, phases: impl Iterator<Item = Phase>) -> Vec<(InstrI
     found
 }
 
-/// The change of layout or of shape behind which a value was as it is here: what was done since is undone.
+/// The change of layout or of shape behind which a value was as it is here: a change of layout itself, or what
+/// another has undone since.
 fn as_it_was(comp: &Computation, id: InstrId) -> Option<InstrId> {
     let mut at = id;
+    if is_move(comp.instr(id)) {
+        return Some(id);
+    }
     while is_move(comp.instr(at)) || is_renaming(comp, at) {
         let operand = comp.instr(at).operands[0];
         if comp.instr(operand).shape == comp.instr(id).shape {
@@ -131,6 +135,11 @@ fn is_same_attr(module: &Module, one: &Attr, other: &Attr) -> bool {
         && a.root == b.root
         && a.instrs.len() == b.instrs.len()
         && a.instrs.iter().zip(&b.instrs).all(is_pair)
+}
+
+/// Whether an instruction changes a layout only.
+fn is_move(instr: &Instr) -> bool {
+    instr.note(notes::MOVE).is_some() && !instr.operands.is_empty()
 }
 
 #[cfg(test)]

@@ -2,6 +2,16 @@
 
 use super::*;
 
+/// A program, all of whose values depend on the step's data, with some made again.
+fn with_again(lines: &str, again: std::ops::Range<usize>) -> String {
+    let text = format!("HloModule m\nENTRY main {{\n{lines}\n}}");
+    let mut module = phzc_ir::parse(&text).expect("a program");
+    let n = module.entry().instrs.len();
+    let is_again: Vec<bool> = (0..n).map(|id| again.contains(&id)).collect();
+    rewrite(&mut module, &Marks { is_again, is_data: vec![true; n], is_free: vec![false; n] });
+    phzc_ir::print(&module)
+}
+
 #[test]
 fn what_is_free_is_made_again_rather_than_held_for_a_copy() {
     let mut module = phzc_ir::parse(
@@ -25,66 +35,45 @@ ENTRY main {
 
 #[test]
 fn what_a_barrier_of_the_program_holds_is_made_again_before_it() {
-    let mut module = phzc_ir::parse(
-        "HloModule m
-ENTRY main {
-  x = f32[8,8] parameter(0)
+    let text = with_again(
+        "x = f32[8,8] parameter(0)
   y = f32[8,8] negate(x)
   g = f32[8,8] add(x, x), frontend_attributes={phzc.phase=\"bwd\"}
   both = (f32[8,8], f32[8,8]) tuple(y, g)
   wall = (f32[8,8], f32[8,8]) opt-barrier(both)
   behind = f32[8,8] get-tuple-element(wall), index=0
-  ROOT dx = f32[8,8] multiply(g, behind), frontend_attributes={phzc.phase=\"bwd\"}
-}",
-    )
-    .expect("a program");
-    let is_again: Vec<bool> = (0..7).map(|id| id == 1).collect();
-    let marks = Marks { is_again, is_data: vec![true; 7], is_free: vec![false; 7] };
-    rewrite(&mut module, &marks);
-    let text = phzc_ir::print(&module);
+  ROOT dx = f32[8,8] multiply(g, behind), frontend_attributes={phzc.phase=\"bwd\"}",
+        1..2,
+    );
     assert!(text.contains("tuple(y.again, g)") && text.contains("multiply(g, y.again)"), "{text}");
 }
 
 #[test]
 fn what_undoes_a_reshape_reads_what_was_reshaped() {
-    let mut module = phzc_ir::parse(
-        "HloModule m
-ENTRY main {
-  x = f32[8,8] parameter(0)
+    let text = with_again(
+        "x = f32[8,8] parameter(0)
   column = f32[8,8,1] reshape(x)
   same = f32[8,8,1] broadcast(column), dimensions={0,1,2}
   back = f32[8,8] reshape(same)
   y = f32[8,8] negate(back)
   g = f32[8,8] add(x, x), frontend_attributes={phzc.phase=\"bwd\"}
-  ROOT dx = f32[8,8] multiply(g, y), frontend_attributes={phzc.phase=\"bwd\"}
-}",
-    )
-    .expect("a program");
-    let is_again: Vec<bool> = (0..7).map(|id| (1..5).contains(&id)).collect();
-    let marks = Marks { is_again, is_data: vec![true; 7], is_free: vec![false; 7] };
-    rewrite(&mut module, &marks);
-    let text = phzc_ir::print(&module);
+  ROOT dx = f32[8,8] multiply(g, y), frontend_attributes={phzc.phase=\"bwd\"}",
+        1..5,
+    );
     assert!(text.contains("y.again = f32[8,8] negate(back.held1)"), "{text}");
     assert_eq!(text.matches(".again = ").count(), 1, "{text}");
 }
 
 #[test]
 fn a_broadcast_in_another_order_is_no_other_shape_of_the_same_value() {
-    let mut module = phzc_ir::parse(
-        "HloModule m
-ENTRY main {
-  x = f32[8,8] parameter(0)
+    let text = with_again(
+        "x = f32[8,8] parameter(0)
   turned = f32[8,8] broadcast(x), dimensions={1,0}
   y = f32[8,8] negate(turned)
   g = f32[8,8] add(x, x), frontend_attributes={phzc.phase=\"bwd\"}
-  ROOT dx = f32[8,8] multiply(g, y), frontend_attributes={phzc.phase=\"bwd\"}
-}",
-    )
-    .expect("a program");
-    let is_again: Vec<bool> = (0..5).map(|id| (1..3).contains(&id)).collect();
-    let marks = Marks { is_again, is_data: vec![true; 5], is_free: vec![false; 5] };
-    rewrite(&mut module, &marks);
-    let text = phzc_ir::print(&module);
+  ROOT dx = f32[8,8] multiply(g, y), frontend_attributes={phzc.phase=\"bwd\"}",
+        1..3,
+    );
     assert!(text.contains("turned.again = f32[8,8] broadcast("), "{text}");
 }
 

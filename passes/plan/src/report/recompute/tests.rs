@@ -54,6 +54,15 @@ fn changes_of_shape_that_are_undone_are_seen_through_but_not_a_transpose() {
 }
 
 #[test]
+fn a_note_of_a_movement_on_what_moves_nothing_means_nothing() {
+    let body = "x = f32[4] parameter(0), frontend_attributes={phzc.move=\"slice\"}
+        y = f32[4] negate(x)
+        b1 = f32[4] negate(x)
+        ROOT r = (f32[4], f32[4]) tuple(y, b1)";
+    assert_eq!(repeats("", body), ["b1"]);
+}
+
+#[test]
 fn what_the_backward_part_made_first_is_none() {
     let body = "x = f32[4] parameter(0)
         b1 = f32[4] negate(x)
