@@ -56,8 +56,8 @@ fn repeated(module: &Module, phases: impl Iterator<Item = Phase>) -> Vec<(InstrI
     found
 }
 
-/// The change of layout or of shape behind which a value was as it is here: a change of layout itself, or what
-/// another has undone since.
+/// The change of layout or of shape behind which a value was as it is here: a change of layout itself, or
+/// what another has undone since.
 fn as_it_was(comp: &Computation, id: InstrId) -> Option<InstrId> {
     let mut at = id;
     if is_move(comp.instr(id)) {
