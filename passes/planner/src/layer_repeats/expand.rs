@@ -3,7 +3,7 @@
 
 mod root;
 
-use super::representative_layers::Short;
+use super::representative_layers::{Layer, Short};
 use indexmap::IndexMap;
 use phzc_ir::edit::Names;
 use phzc_ir::notes;
@@ -199,8 +199,12 @@ impl<'a> Writer<'a> {
         let (short, stands) = (self.short, self.short.stands[id.index()]);
         let layer = |id: InstrId| short.layer_of[id.index()];
         match (layer(id), layer(operand)) {
-            (Some(1), _) => stands[0],
-            (Some(own), Some(other)) if other > own && own + 2 < short.n_layers => stands[0],
+            (Some(Layer { at: 1, .. }), _) => stands[0],
+            (Some(own), Some(other))
+                if other.row == own.row && other.at > own.at && own.at + 2 < short.n_layers[own.row] =>
+            {
+                stands[0]
+            }
             _ => stands[1],
         }
     }

@@ -1,6 +1,6 @@
 //! Tests of the search for equal layers, and of plans by fewer of them.
 
-use phzc_testing::perceptron::perceptron;
+use phzc_testing::perceptron::{perceptron, towers};
 
 use super::Copies;
 use super::representative_layers::{MIN_LAYERS, Short};
@@ -130,6 +130,27 @@ fn costs(module: &Module, mesh: &str, memory_bytes: Option<f64>) -> [f64; 3] {
 }
 
 #[test]
+fn rows_of_layers_are_left_out_of_each() {
+    let module = towers(&[(24, 256), (20, 512)]);
+    let (short, ..) = Short::of(&module).expect("layers repeat");
+    assert_eq!(short.n_layers.len(), 2, "{:?}", short.n_layers);
+    assert!(n_dots(&short.module) <= 12 * 3, "{}", phzc_ir::print(&short.module));
+    assert!(phzc_ir::verify(&short.module).is_empty());
+    assert!(updates_are_at_home(&short));
+    // As many instructions stand for the whole program's as there are.
+    assert_eq!(short.n_alike().iter().sum::<f64>(), module.entry().instrs.len() as f64);
+}
+
+#[test]
+fn a_choice_on_two_rows_is_as_good_and_its_bound_holds() {
+    for mesh in ["x=8", "x=2,y=4"] {
+        let [cost, bound, best] = costs(&towers(&[(20, 256), (16, 512)]), mesh, None);
+        assert!((cost / best - 1.0).abs() < 1e-6, "{mesh}: {cost} for {best}");
+        assert!(bound <= best * (1.0 + 1e-9) && bound > 0.97 * best, "{mesh}: {bound} for {best}");
+    }
+}
+
+#[test]
 fn a_choice_on_fewer_layers_is_as_good_and_its_bound_holds() {
     for mesh in ["x=8", "x=2,y=4"] {
         let [cost, bound, best] = costs(&perceptron(40), mesh, None);
@@ -140,17 +161,21 @@ fn a_choice_on_fewer_layers_is_as_good_and_its_bound_holds() {
 
 #[test]
 fn a_plan_of_fewer_layers_tells_that_of_all() {
-    let module = perceptron(40);
+    tells_all(&perceptron(40));
+    tells_all(&towers(&[(24, 256), (20, 512)]));
+}
+
+fn tells_all(module: &Module) {
     let cluster = Cluster::named("a100-8").expect("a known cluster");
-    let subject = PlanningInput::short(&module, None, Default::default()).expect("layers repeat");
+    let subject = PlanningInput::short(module, None, Default::default()).expect("layers repeat");
     let mesh = Mesh::parse("x=2,y=4").expect("a mesh");
     let goal = Goal { weights: [1.0; 3], memory_bytes: None };
     let input = subject.input(&cluster, false, &[]);
     let solved = solve_on(input, &mesh, &goal).expect("legal");
-    let mut planned = subject.module(&module).clone();
+    let mut planned = subject.module(module).clone();
     let mut model = Model::new(input, &mesh);
     emit(&mut planned, &mut Decision::new(&mut model, &solved.choice.option));
-    let mut whole = subject.expanded(&module, planned);
+    let mut whole = subject.expanded(module, planned);
     for (key, value) in [("phzc.mesh", mesh.to_string()), ("phzc.plan", "{}".to_owned())] {
         whole.set_note(key, &value);
     }

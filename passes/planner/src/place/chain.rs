@@ -14,7 +14,7 @@ use super::position::positions;
 use super::recompute::rematerialize::{Again, Asked};
 use super::recompute::{Point, is_free, points};
 use super::units::Units;
-use crate::layer_repeats::representative_layers::Short;
+use crate::layer_repeats::representative_layers::{Layer, Short};
 use crate::recomputation::Marks;
 use indexmap::IndexMap;
 use phzc_cost::{Cluster, Schedule};
@@ -296,10 +296,10 @@ impl<'a> Layers<'a> {
         let entry = self.layers();
         let unit_of: Vec<usize> =
             short.module.entry().instrs.iter().map(|instr| entry[by_name[&*instr.name]]).collect();
-        let unit = |(stands, layer): (&[InstrId; 2], &Option<usize>)| {
+        let unit = |(stands, layer): (&[InstrId; 2], &Option<Layer>)| {
             // The last inner layer is there itself.
-            let is_last = layer.is_some_and(|layer| layer + 2 >= short.n_layers);
-            self.units.unit(unit_of[stands[usize::from(is_last)].index()], *layer, short.n_layers)
+            let is_last = layer.is_some_and(|it| it.at + 2 >= short.n_layers[it.row]);
+            self.units.unit(unit_of[stands[usize::from(is_last)].index()], *layer)
         };
         short.stands.iter().zip(&short.layer_of).map(unit).collect()
     }

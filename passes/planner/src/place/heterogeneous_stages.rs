@@ -64,7 +64,8 @@ impl Problem<'_> {
     /// else; they are made if they are asked for.
     pub(super) fn is_huge(&self, wanted: usize) -> bool {
         let n_devices = self.cluster.n_devices();
-        let n_units = self.subject.short.as_ref().map_or(MAX_UNITS, |short| CUTS_PER_LAYER * short.n_layers);
+        let n_layers = |short: &Short| short.n_layers.iter().sum::<usize>();
+        let n_units = self.subject.short.as_ref().map_or(MAX_UNITS, |short| CUTS_PER_LAYER * n_layers(short));
         let is_asked = self.groups.is_asked() || wanted > 0 && !n_devices.is_multiple_of(wanted);
         n_units * n_devices > MAX_WORK && !is_asked
     }

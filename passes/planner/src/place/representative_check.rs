@@ -4,7 +4,7 @@ use super::chain::Layers;
 use crate::shard::planning_input::PlanningInput;
 use phzc_cost::Cluster;
 use phzc_ir::{InstrId, Module};
-use phzc_plan::derive::{Phase, derive};
+use phzc_plan::derive::{Phase, derive, is_naming, operand_origins};
 
 /// Whether the chain of the short program, if there is one, has several places to cut, and in the whole one
 /// nothing of the forward part would then be read before the stage that makes it.
@@ -21,8 +21,11 @@ pub fn shows_cuts(subject: &PlanningInput, whole: &Module, cluster: &Cluster) ->
     let is_in_order = |(id, operand): (InstrId, InstrId)| {
         !computes(operand) || layer_of[operand.index()] <= layer_of[id.index()]
     };
-    let readers = whole.entry().iter().filter(|(id, _)| *id != whole.entry().root && computes(*id));
-    let reads = readers.flat_map(|(id, instr)| instr.operands.iter().map(move |&operand| (id, operand)));
+    // What only names values reads none.
+    let entry = whole.entry();
+    let readers = entry.iter().filter(|(id, instr)| *id != entry.root && !is_naming(instr) && computes(*id));
+    let reads =
+        readers.flat_map(|(id, instr)| operand_origins(entry, instr).map(move |(maker, _)| (id, maker)));
     layers.n_layers() > 1 && reads.into_iter().all(is_in_order)
 }
 
@@ -60,6 +63,24 @@ mod tests {
         lines.push(format!("ROOT out = {shape} add(y0, y0)"));
         let text = format!("HloModule m\n\nENTRY e {{\n  {}\n}}\n", lines.join("\n  "));
         phzc_ir::parse(&text).expect("legal")
+    }
+
+    /// The gradient reads a name that also holds the first layer's operand.
+    fn holding_early_and_late() -> Module {
+        let text = phzc_ir::print(&perceptron(24));
+        let line = text.lines().find(|line| line.trim_start().starts_with("g24 =")).expect("a gradient");
+        let shape = "f32[64,256]";
+        let held = format!(
+            "  held = ({shape}, {shape}) tuple(x0, x24)\n  behind = ({shape}, {shape}) opt-barrier(held)\n  \
+             late = {shape} get-tuple-element(behind), index=1\n{}",
+            line.replace("x24", "late")
+        );
+        phzc_ir::parse(&text.replace(line, &held)).expect("legal")
+    }
+
+    #[test]
+    fn what_only_names_an_early_value_and_a_late_one_is_no_reader() {
+        assert!(shows(&holding_early_and_late()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! many each its own.
 
 use super::chain::Crossing;
-use crate::layer_repeats::representative_layers::Short;
+use crate::layer_repeats::representative_layers::{Layer, Short};
 use indexmap::IndexMap;
 use phzc_ir::{InstrId, Module};
 use rustc_hash::FxBuildHasher;
@@ -29,37 +29,42 @@ pub struct Units {
     /// Runs of the text's units between which little crosses: what one of them computes again it makes of
     /// what they hand on.
     pub runs: Vec<Range<usize>>,
-    /// The layer's units in the text, where they stand for more: the first of them, how many, and layers in
-    /// between.
-    inner: Option<(usize, usize, usize)>,
+    /// Layers that stand for more, in order.
+    inner: Vec<Inner>,
 }
 
-impl Units {
-    /// The units of a text that stands for itself: in each of some spans of equal time, from where least
-    /// crosses.
-    pub fn whole(secs: &[f64], crossings: &[Crossing]) -> Units {
-        let all: Vec<usize> = (0..secs.len()).collect();
-        let starts = starts(secs, crossings, &all, MAX_UNITS);
-        let mut starts: Vec<usize> = std::iter::once(0).chain(starts).collect();
-        starts.dedup();
-        Units { of: (0..starts.len()).collect(), runs: runs(&starts, crossings), starts, inner: None }
-    }
+/// A layer that stands for those in between of its row.
+#[derive(Clone)]
+struct Inner {
+    row: usize,
+    /// Its units in the text.
+    layer: Range<usize>,
+    n_between: usize,
+}
 
-    /// The units of a plan of a short program: every layer is cut at the same places.
-    pub fn short(secs: &[f64], crossings: &[Crossing], short: &Short, text: &Module) -> Units {
-        let by_name: IndexMap<&str, usize, FxBuildHasher> =
-            text.entry().iter().map(|(id, instr)| (&*instr.name, id.index())).collect();
-        let place: Vec<usize> =
-            short.module.entry().instrs.iter().map(|instr| by_name[&*instr.name]).collect();
+/// Where the layers of a row are cut that are left: first, inner, inner, last.
+struct Row {
+    number: usize,
+    /// Positions, each with whether that divides what is computed again.
+    cuts: [Vec<(usize, bool)>; 4],
+    n_between: usize,
+}
+
+impl Row {
+    /// The cuts of a row, given the place in the text of every instruction of the short program; `None` where
+    /// its layers do not follow one another.
+    fn of(
+        number: usize,
+        (secs, crossings): (&[f64], &[Crossing]),
+        short: &Short,
+        place: &[usize],
+    ) -> Option<Row> {
         // What is computed forward lies where it stands.
-        let twins: IndexMap<usize, (InstrId, InstrId), FxBuildHasher> = short
-            .twins()
-            .filter(|(own, twin)| secs[place[own.index()]] > 0.0 && secs[place[twin.index()]] > 0.0)
-            .map(|(own, twin)| (place[own.index()], (own, twin)))
-            .collect();
-        let Some((&first, &last)) = twins.keys().min().zip(twins.keys().max()) else {
-            return Units::one();
-        };
+        let is_forward = |id: InstrId| secs[place[id.index()]] > 0.0;
+        let twins = short.twins(number).filter(|(own, twin)| is_forward(*own) && is_forward(*twin));
+        let twins: IndexMap<usize, (InstrId, InstrId), FxBuildHasher> =
+            twins.map(|(own, twin)| (place[own.index()], (own, twin))).collect();
+        let (&first, &last) = twins.keys().min().zip(twins.keys().max())?;
         let beside = |id: InstrId, side: usize| Some(place[short.neighbours[id.index()][side]?.index()]);
         // A layer may end after the next one begins: it is cut before that.
         let next = beside(twins[&first].0, 1).filter(|next| (first..=last).contains(next));
@@ -70,46 +75,82 @@ impl Units {
             let cuts = all.iter().map(|(start, divides)| (twins[start], *divides));
             cuts.filter_map(|((own, twin), divides)| Some((of(own, twin)?, divides))).collect()
         };
-        let rows = [
+        let cuts = [
             row(&|_, twin| beside(twin, 0)),
             row(&|_, twin| Some(place[twin.index()])),
             row(&|own, _| Some(place[own.index()])),
             row(&|own, _| beside(own, 1)),
         ];
-        let of_layers: Vec<usize> = rows.iter().flatten().map(|it| it.0).collect();
-        if all.is_empty() || !is_ascending(&of_layers) {
-            return Units::one();
-        }
-        // What is in no layer is cut into units that take as long.
-        let unit_secs = secs[rows[1][0].0..rows[2][0].0].iter().sum::<f64>() / CUTS_PER_LAYER as f64;
-        let mut before = vec![0];
-        before.extend(starts_of(secs, crossings, 0..of_layers[0], unit_secs));
-        let after = of_layers[of_layers.len() - 1] + 1..secs.len();
-        let after = starts_of(secs, crossings, after, unit_secs);
-        Units::of_rows(&before, &rows, &after, (all.len(), short.n_layers - 4))
+        let starts: Vec<usize> = cuts.iter().flatten().map(|it| it.0).collect();
+        let is_row = !all.is_empty() && is_ascending(&starts);
+        is_row.then(|| Row { number, cuts, n_between: short.n_layers[number] - 4 })
     }
 
-    /// Units from where the layers that are left are cut, each with whether that divides what is computed
-    /// again, and what is before and after them.
-    fn of_rows(
-        before: &[usize],
-        rows: &[Vec<(usize, bool)>; 4],
-        after: &[usize],
-        (n_cuts, n_between): (usize, usize),
-    ) -> Units {
-        let [before_all, after] = [before, after].map(|all| all.iter().map(|&start| (start, true)));
-        let all: Vec<(usize, bool)> = before_all.chain(rows.iter().flatten().copied()).chain(after).collect();
+    /// Where it is cut first and last.
+    fn ends(&self) -> [usize; 2] {
+        let starts = || self.cuts.iter().flatten().map(|it| it.0);
+        [starts().min(), starts().max()].map(|end| end.expect("a row has cuts"))
+    }
+}
+
+impl Units {
+    /// The units of a text that stands for itself: in each of some spans of equal time, from where least
+    /// crosses.
+    pub fn whole(secs: &[f64], crossings: &[Crossing]) -> Units {
+        let all: Vec<usize> = (0..secs.len()).collect();
+        let starts = starts(secs, crossings, &all, MAX_UNITS);
+        let mut starts: Vec<usize> = std::iter::once(0).chain(starts).collect();
+        starts.dedup();
+        Units { of: (0..starts.len()).collect(), runs: runs(&starts, crossings), starts, inner: Vec::new() }
+    }
+
+    /// The units of a plan of a short program: every layer of a row is cut at the same places.
+    pub fn short(secs: &[f64], crossings: &[Crossing], short: &Short, text: &Module) -> Units {
+        let by_name: IndexMap<&str, usize, FxBuildHasher> =
+            text.entry().iter().map(|(id, instr)| (&*instr.name, id.index())).collect();
+        let place: Vec<usize> =
+            short.module.entry().instrs.iter().map(|instr| by_name[&*instr.name]).collect();
+        let row = |number: usize| Row::of(number, (secs, crossings), short, &place);
+        let Some(mut rows) = (0..short.n_layers.len()).map(row).collect::<Option<Vec<Row>>>() else {
+            return Units::one();
+        };
+        rows.sort_by_key(|row| row.ends());
+        // What is in no layer is cut into units that take as long.
+        let unit_secs = |row: &Row| secs[row.cuts[1][0].0..row.cuts[2][0].0].iter().sum::<f64>();
+        let least_secs = rows.iter().map(unit_secs).fold(f64::INFINITY, f64::min) / CUTS_PER_LAYER as f64;
+        let after = rows.iter().map(|row| row.ends()[1] + 1);
+        let until = rows.iter().map(|row| row.ends()[0]).chain([secs.len()]);
+        let gaps = std::iter::once(0).chain(after).zip(until);
+        let gaps = gaps.map(|(start, end)| match start < end {
+            true => starts_of(secs, crossings, start..end, least_secs),
+            false => Vec::new(),
+        });
+        Units::of_rows(&rows, &gaps.collect::<Vec<_>>())
+    }
+
+    /// Units from where the layers that are left are cut, and what is before, between and after rows.
+    fn of_rows(rows: &[Row], gaps: &[Vec<usize>]) -> Units {
+        let mut all = vec![(0, true)];
+        let (mut inner, mut of, mut next) = (Vec::new(), Vec::new(), 0);
+        for (at, gap) in gaps.iter().enumerate() {
+            all.extend(gap.iter().map(|&start| (start, true)));
+            let Some(row) = rows.get(at) else { break };
+            let first = all.len() + row.cuts[0].len();
+            let layer = first..first + row.cuts[1].len();
+            of.extend(next..layer.end);
+            (0..row.n_between).for_each(|_| of.extend(layer.clone()));
+            next = layer.end;
+            inner.push(Inner { row: row.number, layer, n_between: row.n_between });
+            all.extend(row.cuts.iter().flatten());
+        }
+        of.extend(next..all.len());
         let starts: Vec<usize> = all.iter().map(|it| it.0).collect();
         if !is_ascending(&starts) {
             return Units::one();
         }
-        let first = before.len() + rows[0].len();
-        let layer = first..first + n_cuts;
-        let between = (0..n_between).flat_map(|_| layer.clone());
-        let of = (0..layer.end).chain(between).chain(layer.end..starts.len()).collect();
         let divided = (1..all.len()).filter(|&unit| all[unit].1);
         let runs = ranges(std::iter::once(0).chain(divided).chain([all.len()]));
-        Units { starts, of, runs, inner: Some((first, n_cuts, n_between)) }
+        Units { starts, of, runs, inner }
     }
 
     /// The same units in a text where they begin at other places.
@@ -119,7 +160,7 @@ impl Units {
 
     /// All of a text as one unit.
     fn one() -> Units {
-        Units { starts: vec![0], of: vec![0], runs: std::iter::once(0..1).collect(), inner: None }
+        Units { starts: vec![0], of: vec![0], runs: std::iter::once(0..1).collect(), inner: Vec::new() }
     }
 
     /// The runs of the whole chain, and which of the text's each is like.
@@ -133,15 +174,13 @@ impl Units {
 
     /// The unit of the whole chain in which an instruction of the whole program is whose stand-in is in unit
     /// `unit` of the text.
-    pub fn unit(&self, unit: usize, layer: Option<usize>, n_layers: usize) -> usize {
-        let Some((first, n_cuts, n_between)) = self.inner else { return unit };
-        match layer {
-            Some(layer) if layer < 2 => unit,
-            Some(layer) if layer + 2 >= n_layers => unit + n_between * n_cuts,
-            Some(layer) => unit + (layer - 1) * n_cuts,
-            None if unit < first + n_cuts => unit,
-            None => unit + n_between * n_cuts,
-        }
+    pub fn unit(&self, unit: usize, layer: Option<Layer>) -> usize {
+        let before = |it: &Inner| match layer.filter(|layer| layer.row == it.row) {
+            Some(layer) => layer.at.saturating_sub(1).min(it.n_between),
+            None if unit < it.layer.end => 0,
+            None => it.n_between,
+        };
+        unit + self.inner.iter().map(|it| before(it) * it.layer.len()).sum::<usize>()
     }
 }
 

@@ -152,15 +152,15 @@ impl PlanningInput {
         graphs.iter().zip(all).map(|(graph, facts)| facts.input(graph, &self.blocks, cluster)).collect()
     }
 
-    /// Per block: whether it is in a layer that stands for several.
-    pub fn is_in_layer(&self) -> Vec<bool> {
-        let none = || vec![false; self.blocks.members.len()];
+    /// Per block: the row of layers of which it is in one that stands for several.
+    pub fn row_of(&self) -> Vec<Option<usize>> {
+        let none = || vec![None; self.blocks.members.len()];
         self.short.as_ref().map_or_else(none, |short| short.inner_blocks(&self.graph, &self.blocks))
     }
 
-    /// How many layers these stand for.
-    pub fn n_inner_layers(&self) -> usize {
-        self.short.as_ref().map_or(0, Short::n_inner)
+    /// Per row: how many layers these stand for.
+    pub fn n_inner_layers(&self) -> Vec<usize> {
+        self.short.as_ref().map(Short::n_inner).unwrap_or_default()
     }
 
     /// What bounds are of.

@@ -1,6 +1,6 @@
 //! Leaves inner layers out: what reads what in the program that remains.
 
-use super::Short;
+use super::{Layer, Short};
 use crate::layer_repeats::Copies;
 use phzc_analysis::graph::alias_pairs;
 use phzc_ir::{Computation, Instr, InstrId, Module, Opcode, Payload, Shape};
@@ -127,17 +127,18 @@ impl Cutter<'_> {
         }
         let kept = (0..keep.len()).filter(|&at| keep[at]);
         let place = |layer: usize| if layer < 2 { layer } else { layer + 4 - n };
+        let layer = |at: usize| Layer { row: 0, at };
         let beside = |at: usize| {
             let others = [self.copies.prev[at], self.copies.next[at]];
             others.map(|other| other.filter(|&id| keep[id.index()]).map(|id| own[id.index()]))
         };
         Short {
-            place: kept.clone().map(|at| of[at].map(place)).collect(),
+            place: kept.clone().map(|at| of[at].map(|at| layer(place(at)))).collect(),
             twin: kept.clone().map(|at| (of[at] == Some(n - 2)).then(|| stands[at][0])).collect(),
-            n_layers: n,
+            n_layers: vec![n],
             neighbours: kept.clone().map(beside).collect(),
             whole_of: kept.map(InstrId::new).collect(),
-            layer_of: of,
+            layer_of: of.into_iter().map(|at| at.map(layer)).collect(),
             stands,
             module: Module { entry: module.entry, ..short },
         }

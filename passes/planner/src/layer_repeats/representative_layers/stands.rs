@@ -18,7 +18,7 @@ impl Short {
         let n_instrs = module.entry().instrs.len();
         Short {
             module: module.clone(),
-            n_layers: 0,
+            n_layers: Vec::new(),
             layer_of: vec![None; n_instrs],
             stands: ids().map(|id| [id; 2]).collect(),
             whole_of: ids().collect(),

@@ -51,20 +51,22 @@ impl Short {
     fn is_apart(&self, graph: &Graph, blocks: &Blocks, pairs: &[Pair]) -> Vec<bool> {
         let loops: Vec<Vec<ClassId>> = blocks.members.iter().map(|members| blocks.loops(members)).collect();
         let place = |&node: &NodeId| self.place(&graph.nodes[node as usize]);
-        let inner = blocks.members.iter().map(|it| it.iter().map(place).all(|it| it == Some(LAST_INNER)));
+        let is_last = |node: &NodeId| place(node).is_some_and(|place| place.at == LAST_INNER);
+        let inner = blocks.members.iter().map(|it| it.iter().all(is_last));
         let mut is_apart: Vec<bool> = inner.map(|is_inner| !is_inner).collect();
-        // What is in no layer and in one block with one inner layer only makes that another block than the
+        // What is in no layer of the row and in one block with one inner layer only makes that another block than the
         // other's.
-        let size = |block: BlockId| {
-            let n_common = blocks.members[block as usize].iter().map(place).filter(Option::is_none).count();
-            (n_common, loops[block as usize].len())
+        let size = |block: BlockId, of: NodeId| {
+            let row = |node: &NodeId| place(node).map(|place| place.row);
+            let members = blocks.members[block as usize].iter();
+            (members.filter(|&node| row(node) != row(&of)).count(), loops[block as usize].len())
         };
         let mut known: Vec<Option<BlockId>> = vec![None; blocks.members.len()];
         for it in pairs {
             let is_other = known[it.from as usize].replace(it.to).is_some_and(|known| known != it.to);
             is_apart[it.from as usize] |= is_other
                 || !lie_alike(graph, blocks, &loops, it)
-                || it.from != it.to && size(it.from) != size(it.to);
+                || it.from != it.to && size(it.from, it.own) != size(it.to, it.own);
         }
         is_apart
     }
@@ -74,8 +76,8 @@ impl Short {
         let own = self.place(&graph.nodes[node as usize]);
         let results = graph.nodes[node as usize].results.iter();
         let readers = results.flat_map(|&result| &graph.tensors[result as usize].uses);
-        let mut places = readers.filter_map(|&(reader, _)| self.place(&graph.nodes[reader as usize]));
-        places.any(|place| Some(place) != own)
+        let places = readers.filter_map(|&(reader, _)| self.place(&graph.nodes[reader as usize]).zip(own));
+        places.into_iter().any(|(place, own)| place.row == own.row && place.at != own.at)
     }
 }
 

@@ -7,8 +7,8 @@
 //! (numbers of devices and meshes are free, movements and bubbles cost nothing). The weights are the dual of
 //! spreading the blocks over the kinds; all give a bound.
 //!
-//! Each kind holds stages one after the other, so of equal layers one per border between kinds is on several
-//! of them at most: the blocks of every other one are together on the kind that takes least for all of them.
+//! Each kind holds stages one after the other, so of a row of equal layers one per border between kinds is on
+//! several of them at most: the blocks of every other one are together on the kind that takes least for all of them.
 
 use super::super::Problem;
 use rayon::prelude::*;
@@ -22,10 +22,10 @@ pub(super) struct Floors {
     /// Per kind, per block.
     device_secs: Vec<Vec<f64>>,
     n_devices: Vec<usize>,
-    /// Per block: whether it is in one of the equal layers, for all of which its seconds are.
-    is_in_layer: Vec<bool>,
-    /// Equal layers.
-    n_layers: usize,
+    /// Per block: the row of equal layers it is in one of, for all of which its seconds are.
+    row_of: Vec<Option<usize>>,
+    /// Per row: its equal layers.
+    n_layers: Vec<usize>,
 }
 
 impl Floors {
@@ -34,7 +34,7 @@ impl Floors {
         Floors {
             device_secs: problems.par_iter().map(Problem::block_device_secs).collect(),
             n_devices: problems.iter().map(|problem| problem.cluster.n_devices()).collect(),
-            is_in_layer: problems[0].subject.is_in_layer(),
+            row_of: problems[0].subject.row_of(),
             n_layers: problems[0].subject.n_inner_layers(),
         }
     }
@@ -65,9 +65,9 @@ impl Floors {
     pub fn most_stages(&self, kind: usize) -> usize {
         let speed = |kind: usize| 1.0 / self.alone_secs(kind);
         let all: f64 = (0..self.n_devices.len()).map(speed).sum();
-        match self.n_layers {
+        match self.n_layers.iter().map(|n| n + 2).sum::<usize>() {
             0 => usize::MAX,
-            n_layers => ((n_layers + 2) as f64 * speed(kind) / all) as usize,
+            n_layers => (n_layers as f64 * speed(kind) / all) as usize,
         }
     }
 
@@ -110,26 +110,28 @@ impl Floors {
         };
         let blocks = 0..self.device_secs[0].len();
         let sum = blocks.map(least).sum::<f64>();
-        let more = self.together(kinds, weights) - self.each_block(least);
-        let n_whole = self.n_layers.saturating_sub(kinds.len() - 1) as f64;
-        (sum + n_whole / self.n_layers.max(1) as f64 * more.max(0.0)) / devices.sum::<f64>()
+        let more = |(row, &n_layers): (usize, &usize)| {
+            let more = self.together(row, kinds, weights) - self.each_block(row, least);
+            n_layers.saturating_sub(kinds.len() - 1) as f64 / n_layers as f64 * more.max(0.0)
+        };
+        (sum + self.n_layers.iter().enumerate().map(more).sum::<f64>()) / devices.sum::<f64>()
     }
 
-    fn blocks_of_layers(&self) -> impl Iterator<Item = usize> {
-        (0..self.is_in_layer.len()).filter(|&block| self.is_in_layer[block])
+    fn blocks_of(&self, row: usize) -> impl Iterator<Item = usize> {
+        (0..self.row_of.len()).filter(move |&block| self.row_of[block] == Some(row))
     }
 
-    /// The least of the equal layers, all blocks of a layer on one kind.
-    fn together(&self, kinds: &[usize], weights: &[f64]) -> f64 {
+    /// The least of a row of equal layers, all blocks of a layer on one kind.
+    fn together(&self, row: usize, kinds: &[usize], weights: &[f64]) -> f64 {
         let of_kind = |(&kind, weight): (&usize, &f64)| {
-            weight * self.blocks_of_layers().map(|block| self.device_secs[kind][block]).sum::<f64>()
+            weight * self.blocks_of(row).map(|block| self.device_secs[kind][block]).sum::<f64>()
         };
         kinds.iter().zip(weights).map(of_kind).fold(f64::INFINITY, f64::min)
     }
 
     /// The same, each block on the kind that is best at it.
-    fn each_block(&self, least: impl Fn(usize) -> f64) -> f64 {
-        self.blocks_of_layers().map(least).sum()
+    fn each_block(&self, row: usize, least: impl Fn(usize) -> f64) -> f64 {
+        self.blocks_of(row).map(least).sum()
     }
 }
 
@@ -140,14 +142,14 @@ mod tests {
     /// Two blocks on two kinds of so many devices.
     fn floors(device_secs: [[f64; 2]; 2], n_devices: [usize; 2]) -> Floors {
         let device_secs = device_secs.map(Vec::from).to_vec();
-        Floors { device_secs, n_devices: n_devices.to_vec(), is_in_layer: vec![false; 2], n_layers: 0 }
+        Floors { device_secs, n_devices: n_devices.to_vec(), row_of: vec![None; 2], n_layers: Vec::new() }
     }
 
     #[test]
     fn blocks_of_a_layer_stay_together_but_at_a_border_of_kinds() {
         // Each kind is four times as good at one of the blocks.
         let apart = || floors([[4.0, 16.0], [16.0, 4.0]], [1, 1]);
-        let layers = |n_layers| Floors { is_in_layer: vec![true; 2], n_layers, ..apart() };
+        let layers = |n_layers| Floors { row_of: vec![Some(0); 2], n_layers: vec![n_layers], ..apart() };
         let secs: Vec<f64> = [1, 2, 10].map(|n_layers| layers(n_layers).secs()).to_vec();
         assert!((secs[0] - 4.0).abs() < 1e-6 && (secs[1] - 7.0).abs() < 1e-6, "{secs:?}");
         assert!((secs[2] - 9.4).abs() < 1e-6, "{secs:?}");
@@ -163,9 +165,9 @@ mod tests {
 
     #[test]
     fn a_kind_has_as_many_stages_as_it_can_hold_layers() {
-        let it = Floors { n_layers: 10, ..floors([[1.0, 1.0], [2.0, 2.0]], [1, 1]) };
+        let it = Floors { n_layers: vec![10], ..floors([[1.0, 1.0], [2.0, 2.0]], [1, 1]) };
         assert_eq!([0, 1].map(|kind| it.most_stages(kind)), [8, 4]);
-        let slow = Floors { n_layers: 10, ..floors([[1.0, 1.0], [20.0, 20.0]], [1, 1]) };
+        let slow = Floors { n_layers: vec![10], ..floors([[1.0, 1.0], [20.0, 20.0]], [1, 1]) };
         assert_eq!(slow.most_stages(1), 0);
     }
 
