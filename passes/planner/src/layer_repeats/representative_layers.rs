@@ -155,7 +155,8 @@ impl Short {
         is_any
     }
 
-    /// Instructions of the last inner layer of a row with their counterparts in the first, in the short entry.
+    /// Instructions of the last inner layer of a row with their counterparts in the first, in the short
+    /// entry.
     pub fn twins(&self, row: usize) -> impl Iterator<Item = (InstrId, InstrId)> + '_ {
         self.all_twins().filter(move |(own, _)| self.place[own.index()].is_some_and(|place| place.row == row))
     }

@@ -60,10 +60,11 @@ impl Row {
         place: &[usize],
     ) -> Option<Row> {
         // What is computed forward lies where it stands.
-        let is_forward = |id: InstrId| secs[place[id.index()]] > 0.0;
-        let twins = short.twins(number).filter(|(own, twin)| is_forward(*own) && is_forward(*twin));
-        let twins: IndexMap<usize, (InstrId, InstrId), FxBuildHasher> =
-            twins.map(|(own, twin)| (place[own.index()], (own, twin))).collect();
+        let twins: IndexMap<usize, (InstrId, InstrId), FxBuildHasher> = short
+            .twins(number)
+            .filter(|(own, twin)| secs[place[own.index()]] > 0.0 && secs[place[twin.index()]] > 0.0)
+            .map(|(own, twin)| (place[own.index()], (own, twin)))
+            .collect();
         let (&first, &last) = twins.keys().min().zip(twins.keys().max())?;
         let beside = |id: InstrId, side: usize| Some(place[short.neighbours[id.index()][side]?.index()]);
         // A layer may end after the next one begins: it is cut before that.

@@ -126,19 +126,18 @@ impl Cutter<'_> {
             stands[at][1] = self.copies.next[at].map_or(own[at], |after| stands[after.index()][1]);
         }
         let kept = (0..keep.len()).filter(|&at| keep[at]);
-        let place = |layer: usize| if layer < 2 { layer } else { layer + 4 - n };
-        let layer = |at: usize| Layer { row: 0, at };
+        let place = |layer: usize| Layer { row: 0, at: if layer < 2 { layer } else { layer + 4 - n } };
         let beside = |at: usize| {
             let others = [self.copies.prev[at], self.copies.next[at]];
             others.map(|other| other.filter(|&id| keep[id.index()]).map(|id| own[id.index()]))
         };
         Short {
-            place: kept.clone().map(|at| of[at].map(|at| layer(place(at)))).collect(),
+            place: kept.clone().map(|at| of[at].map(place)).collect(),
             twin: kept.clone().map(|at| (of[at] == Some(n - 2)).then(|| stands[at][0])).collect(),
             n_layers: vec![n],
             neighbours: kept.clone().map(beside).collect(),
             whole_of: kept.map(InstrId::new).collect(),
-            layer_of: of.into_iter().map(|at| at.map(layer)).collect(),
+            layer_of: of.into_iter().map(|at| at.map(|at| Layer { row: 0, at })).collect(),
             stands,
             module: Module { entry: module.entry, ..short },
         }

@@ -1,6 +1,6 @@
 //! Which blocks of the last inner layer are laid out as the first one's.
 
-use super::{LAST_INNER, Short};
+use super::{LAST_INNER, Layer, Short};
 use phzc_analysis::blocks::{BlockId, Blocks};
 use phzc_analysis::classes::{ClassId, ClassMap};
 use phzc_analysis::graph::{Graph, NodeId};
@@ -50,16 +50,16 @@ impl Short {
     /// Per block: whether it cannot be laid out as its twin.
     fn is_apart(&self, graph: &Graph, blocks: &Blocks, pairs: &[Pair]) -> Vec<bool> {
         let loops: Vec<Vec<ClassId>> = blocks.members.iter().map(|members| blocks.loops(members)).collect();
-        let place = |&node: &NodeId| self.place(&graph.nodes[node as usize]);
-        let is_last = |node: &NodeId| place(node).is_some_and(|place| place.at == LAST_INNER);
-        let inner = blocks.members.iter().map(|it| it.iter().all(is_last));
-        let mut is_apart: Vec<bool> = inner.map(|is_inner| !is_inner).collect();
-        // What is in no layer of the row and in one block with one inner layer only makes that another block than the
-        // other's.
-        let size = |block: BlockId, of: NodeId| {
-            let row = |node: &NodeId| place(node).map(|place| place.row);
-            let members = blocks.members[block as usize].iter();
-            (members.filter(|&node| row(node) != row(&of)).count(), loops[block as usize].len())
+        let place: Vec<Option<Layer>> = graph.nodes.iter().map(|node| self.place(node)).collect();
+        let is_last = |node: &NodeId| place[*node as usize].is_some_and(|place| place.at == LAST_INNER);
+        let mut is_apart: Vec<bool> = blocks.members.iter().map(|it| !it.iter().all(is_last)).collect();
+        let rows: Vec<Option<usize>> = place.iter().map(|place| place.map(|place| place.row)).collect();
+        // What is in no layer of the row and in one block with one inner layer only makes that another block
+        // than the other's.
+        let size = |block: BlockId, own: NodeId| {
+            let others =
+                blocks.members[block as usize].iter().filter(|&&at| rows[at as usize] != rows[own as usize]);
+            (others.count(), loops[block as usize].len())
         };
         let mut known: Vec<Option<BlockId>> = vec![None; blocks.members.len()];
         for it in pairs {

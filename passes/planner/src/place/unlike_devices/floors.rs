@@ -8,7 +8,8 @@
 //! spreading the blocks over the kinds; all give a bound.
 //!
 //! Each kind holds stages one after the other, so of a row of equal layers one per border between kinds is on
-//! several of them at most: the blocks of every other one are together on the kind that takes least for all of them.
+//! several of them at most: the blocks of every other one are together on the kind that takes least for all
+//! of them.
 
 use super::super::Problem;
 use rayon::prelude::*;
