@@ -172,6 +172,14 @@ fn why_there_is_no_other_plan_is_said() {
 }
 
 #[test]
+fn a_plan_for_more_nodes_of_a_name_is_written() {
+    let plan = plan("replan_nodes", "a100-8", "fuse,shard,place{stages=1}");
+    let more = scratch("replan_more_nodes").join("new.ir").to_string_lossy().into_owned();
+    let told = told(&plan, &["--nodes", "2", "-o", &more]);
+    assert!(told["chosen"]["cluster"] == "a100-8x2" && fs::metadata(&more).is_ok(), "{told}");
+}
+
+#[test]
 fn what_cannot_be_lost_is_said() {
     let plan = plan("replan_wrong", "a100-8", "fuse,shard,place{stages=1}");
     let far = replan(&plan, &["--lost", "8"]);

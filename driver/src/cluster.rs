@@ -17,6 +17,12 @@ pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Fa
         if !is_file {
             return Ok(Cluster::named(name)?);
         }
+        if let Some((file, counts)) = path.split_once(".toml[").filter(|_| !Path::new(path).exists()) {
+            let error = Diagnostic::error(format!(
+                "expected numbers of nodes after `{file}.toml`, found `[{counts}`"
+            ));
+            return Err(error.help("write one for each of its kinds, as in `fleet.toml[2,1]`").into());
+        }
         let joined = path.split('+').find(|part| part.ends_with(".toml") && *part != path);
         if let Some(file) = joined.filter(|_| !Path::new(path).exists()) {
             let error = Diagnostic::error(format!("`{file}` is a file, and `+` joins names of nodes"));

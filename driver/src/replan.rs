@@ -82,7 +82,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 pub(crate) fn run(args: &ReplanArgs, io: &mut Io) -> Result<(), Failure> {
     let before = read_plan(&args.plan, args.cluster.as_deref(), &args.anew.read, io)?;
     let (to, nodes) = changed(args, &before)?;
-    if args.output.is_some() && !args.hardware.is_empty() {
+    if args.output.is_some() && !args.hardware.is_empty() && Cluster::named(&to.name).is_err() {
         let error =
             Diagnostic::error("a plan for hardware that no name or file describes cannot be read back");
         let help =
@@ -137,7 +137,7 @@ fn changed(args: &ReplanArgs, before: &Unpriced) -> Result<(Cluster, Vec<Slot>),
         Some(name) => cluster::choose(Some(name), &before.module)?,
         None => {
             cluster::equal(old)?;
-            args.hardware.apply(old)?
+            nodes::known_by_name(old, args.hardware.apply(old)?)
         }
     };
     let nodes = nodes::continued(old, &to);

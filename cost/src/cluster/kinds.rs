@@ -62,6 +62,10 @@ pub(super) fn named(name: &str) -> Option<Result<Cluster>> {
 /// The cluster of a file with `[[nodes]]`; `None` where it has none.
 pub(super) fn from_toml(text: &str) -> Option<Result<Cluster>> {
     let table: Table = text.parse().ok()?;
+    if table.get("nodes")?.is_table() {
+        let error = Diagnostic::error("`[nodes]` is one table, and kinds of nodes are several");
+        return Some(Err(error.help("write two brackets, `[[nodes]]`, a table for each kind")));
+    }
     table.get("nodes")?.as_array()?;
     Some(parse(text).and_then(|file: KindsFile| {
         let kinds = file.nodes.into_iter().enumerate().map(|(at, table)| {
@@ -117,9 +121,15 @@ fn kind(mut table: Table) -> Result<Cluster> {
     if let Some(name) = table.get("cluster").and_then(Value::as_str).filter(|_| table.len() == 1) {
         return Cluster::named(name);
     }
-    if table.contains_key("cluster") {
-        let other = table.keys().find(|key| *key != "cluster").map_or("", String::as_str);
-        return Err(Diagnostic::error(format!("unknown key `{other}` beside `cluster`")));
+    if let Some(cluster) = table.get("cluster") {
+        let other = table.keys().find(|key| *key != "cluster");
+        return Err(Diagnostic::error(match other {
+            Some(other) => format!("unknown key `{other}` beside `cluster`"),
+            None => format!("`cluster`: expected a name, found `{cluster}`"),
+        }));
+    }
+    if table.is_empty() {
+        return Err(Diagnostic::error("neither `cluster` nor `accelerator` says which devices there are"));
     }
     base::complete(&mut table)?;
     let device = table.get("accelerator");
@@ -280,6 +290,10 @@ mod tests {
             error("name = \"f\"\n[[nodes]]\ncluster = \"a100-8\"\n[[nodes]]\nclutser = \"t4-8\"");
         assert!(misspelled.starts_with("`[[nodes]]` 2: unknown field `clutser`"), "{misspelled}");
         assert!(error("name = \"f\"\nnodes = []").starts_with("expected 1 to 32 kinds of nodes"));
+        let message = |nodes: &str| error(&format!("name = \"f\"\n{nodes}"));
+        assert_eq!(message("[[nodes]]\ncluster = 5"), "`[[nodes]]` 1: `cluster`: expected a name, found `5`");
+        assert!(message("[[nodes]]").contains("neither `cluster` nor `accelerator` says"));
+        assert!(message("[nodes]\ncluster = \"a100-8\"").starts_with("`[nodes]` is one table"));
     }
 
     #[test]

@@ -204,8 +204,15 @@ impl Cluster {
         };
         let parts = used.map(part).collect::<Result<Vec<Cluster>>>()?;
         let shown: Vec<String> = counts.iter().map(usize::to_string).collect();
-        let name = format!("{}[{}]", self.name, shown.join(","));
+        let name = format!("{}[{}]", self.chosen_of(), shown.join(","));
         Ok(Cluster { name, ..super::kinds::again(self, parts)? })
+    }
+
+    /// The name of the cluster of which nodes were chosen, no kind left out; its own if there is none.
+    fn chosen_of(&self) -> &str {
+        let last = chosen_nodes(&self.name).1.pop().filter(|last| last.len() == self.kinds().count());
+        let whole = last.and_then(|_| self.name.rsplit_once('['));
+        whole.map_or(&self.name, |(whole, _)| whole)
     }
 }
 
@@ -266,6 +273,12 @@ mod tests {
     fn a_part_of_a_part_has_a_name_that_can_be_asked_for() {
         let part = Cluster::named("a100-8x4+t4-8x2[3,1][2,0]").expect("a name");
         assert_eq!((part.n_all_devices(), part.is_unlike()), (16, false));
+        let again = |name: &str, counts: &[usize]| {
+            Cluster::named(name).and_then(|part| part.with_nodes(counts)).expect("a part").name
+        };
+        assert_eq!(again("a100-8x4[3]", &[2]), "a100-8x4[2]");
+        // Where a kind is left out, numbers are of those that are there.
+        assert_eq!(again("a100-8x4+t4-8x2[3,0]", &[2]), "a100-8x4+t4-8x2[3,0][2]");
         assert_eq!(chosen_nodes("f.toml[3,1][2]"), ("f.toml", vec![vec![3, 1], vec![2]]));
         assert_eq!(chosen_nodes("f[x]"), ("f[x]", Vec::new()));
         let deep = format!("a100-8{}", "[1]".repeat(2000));

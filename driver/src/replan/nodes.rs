@@ -25,6 +25,17 @@ pub(super) fn continued(old: &Cluster, to: &Cluster) -> Vec<Slot> {
     nodes
 }
 
+/// A changed cluster by the name of the old one with other numbers of nodes, if that means the same.
+pub(super) fn known_by_name(old: &Cluster, to: Cluster) -> Cluster {
+    let device = old.name.rsplit_once('-').map_or(&*old.name, |(device, _)| device);
+    let name = match to.n_nodes() {
+        1 => format!("{device}-{}", to.per_node()),
+        n_nodes => format!("{device}-{}x{n_nodes}", to.per_node()),
+    };
+    let known = Cluster::named(&name).ok().filter(|known| *known == to.clone().named_as(name));
+    known.unwrap_or(to)
+}
+
 /// What is left of a cluster without the nodes of some devices.
 pub(super) fn without(old: &Cluster, lost: &[usize]) -> phzc_ir::Result<(Cluster, Vec<Slot>)> {
     let all = slots(old);
