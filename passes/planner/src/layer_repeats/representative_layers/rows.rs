@@ -1,4 +1,4 @@
-//! Programs with several rows of equal layers: an encoder's and a decoder's, stages of a vision model.
+//! Programs with several rows of equal layers: an encoder's and a decoder's.
 
 use super::{Layer, Short, has_guests};
 use crate::layer_repeats::Copies;
