@@ -180,6 +180,17 @@ fn a_plan_for_more_nodes_of_a_name_is_written() {
 }
 
 #[test]
+fn a_plan_that_stays_as_it_is_is_one_of_the_new_cluster() {
+    let plan = plan("replan_stays", "a100-4x2", "fuse,shard,place{stages=2}");
+    let new = scratch("replan_stays_new").join("new.ir").to_string_lossy().into_owned();
+    let told = told(&plan, &["--to", "v100-4x2", "-o", &new, "--passes", "fuse,shard,place{stages=64}"]);
+    assert_eq!(told["chosen"]["name"], "the plan as it is");
+    let priced = phzc(&[&new, "--passes", "estimate", "-o", "/dev/null"], b"");
+    assert!(priced.stderr.contains("of v100-4x2"), "{}", priced.stderr);
+    assert!(!priced.stderr.contains("planned"), "{}", priced.stderr);
+}
+
+#[test]
 fn what_cannot_be_lost_is_said() {
     let plan = plan("replan_wrong", "a100-8", "fuse,shard,place{stages=1}");
     let far = replan(&plan, &["--lost", "8"]);

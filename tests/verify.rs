@@ -165,3 +165,19 @@ fn stages_on_meshes_of_their_own_share_what_one_barrier_holds() {
     let outcome = phzc(&["verify", program, &plan], b"");
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
 }
+
+#[test]
+fn a_plan_by_few_layers_of_an_encoder_and_of_a_decoder_computes_what_the_program_does() {
+    let folder = scratch("verify_rows");
+    let [program, plan] = ["t5.ir", "plan.ir"].map(|name| folder.join(name).to_string_lossy().into_owned());
+    let sizes = ["--layers", "10", "--hidden", "32", "--heads", "2", "--head-dim", "16", "--vocab", "64"];
+    let batch = ["--seq", "16", "--target-seq", "8", "--global-batch", "16", "-o", &program];
+    assert_eq!(phzc(&[&["gen", "t5"], &sizes[..], &batch].concat(), b"").code, 0);
+    let pipeline = "fuse{attention=flash},shard,place{stages=4,microbatches=4,schedule=1f1b},check";
+    let cluster = "tests/clusters/slow-8.toml";
+    let outcome = phzc(&[&*program, "--cluster", cluster, "--passes", pipeline, "-o", &plan], b"");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let outcome = phzc(&["verify", &program, &plan], b"");
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("8 virtual devices, 4 stages, 4 microbatches"), "{}", outcome.stdout);
+}

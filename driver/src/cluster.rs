@@ -13,20 +13,19 @@ use std::path::Path;
 pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Failure> {
     if let Some(name) = asked {
         let (path, parts) = chosen_nodes(name);
-        let is_file = path.ends_with(".toml") || path.contains(['/', '\\']);
-        if !is_file {
-            return Ok(Cluster::named(name)?);
-        }
-        if let Some((file, counts)) = path.split_once(".toml[").filter(|_| !Path::new(path).exists()) {
-            let error = Diagnostic::error(format!(
-                "expected numbers of nodes after `{file}.toml`, found `[{counts}`"
-            ));
-            return Err(error.help("write one for each of its kinds, as in `fleet.toml[2,1]`").into());
+        if let Some((whole, counts)) = path.split_once('[').filter(|_| !Path::new(path).exists()) {
+            let message = format!("expected numbers of nodes after `{whole}`, found `[{counts}`");
+            let help = format!("write one for each of its kinds, as in `{whole}[2,1]` of two kinds");
+            return Err(Diagnostic::error(message).help(help).into());
         }
         let joined = path.split('+').find(|part| part.ends_with(".toml") && *part != path);
         if let Some(file) = joined.filter(|_| !Path::new(path).exists()) {
             let error = Diagnostic::error(format!("`{file}` is a file, and `+` joins names of nodes"));
             return Err(error.help("describe all kinds in one file, each in its `[[nodes]]`").into());
+        }
+        let is_file = path.ends_with(".toml") || path.contains(['/', '\\']);
+        if !is_file {
+            return Ok(Cluster::named(name)?);
         }
         let whole = from_file(Path::new(path))?;
         return Ok(parts.iter().try_fold(whole, |cluster, counts| cluster.with_nodes(counts))?);
@@ -34,6 +33,25 @@ pub(crate) fn choose(asked: Option<&str>, module: &Module) -> Result<Cluster, Fa
     match module.note(notes::CLUSTER) {
         None => Ok(usual(module)?),
         Some(noted) => Cluster::named(&noted).map_err(|_| unknown_note(&noted).into()),
+    }
+}
+
+/// The cluster that a plan was made for, where the command line says which that is.
+///
+/// # Errors
+/// One with another name.
+pub(crate) fn choose_own(asked: Option<&str>, plan: &Module) -> Result<Cluster, Failure> {
+    let cluster = choose(asked, plan)?;
+    match plan.note(notes::CLUSTER).filter(|noted| *noted != cluster.name) {
+        None => Ok(cluster),
+        Some(noted) => {
+            let message =
+                format!("the plan was made for `{noted}`, and `{}` is another cluster", cluster.name);
+            let counts = noted.find('[').map_or("", |at| &noted[at..]);
+            let help =
+                format!("`--cluster` is the hardware that it was made for: `FILE.toml{counts}`, or a name");
+            Err(Diagnostic::error(message).help(help).into())
+        }
     }
 }
 
@@ -90,7 +108,8 @@ fn usual(module: &Module) -> phzc_ir::Result<Cluster> {
 fn unknown_note(noted: &str) -> Diagnostic {
     let error =
         Diagnostic::error(format!("the program was planned for `{noted}`, which is no built-in cluster"));
-    error.help("say `--cluster FILE.toml` with the file that describes it")
+    let counts = noted.find('[').map_or("", |at| &noted[at..]);
+    error.help(format!("say `--cluster FILE.toml{counts}` with the file that describes it"))
 }
 
 /// The cluster that a file describes.

@@ -136,7 +136,7 @@ fn changed(args: &ReplanArgs, before: &Unpriced) -> Result<(Cluster, Vec<Slot>),
     let to = match &args.to {
         Some(name) => cluster::choose(Some(name), &before.module)?,
         None => {
-            cluster::equal(old)?;
+            cluster::equal(old).map_err(|error| error.help("name the new cluster: `--to`"))?;
             nodes::known_by_name(old, args.hardware.apply(old)?)
         }
     };

@@ -75,7 +75,7 @@ pub(crate) fn read_plan(
         let error = Diagnostic::error(format!("`{}` has no plan of phzc", path.display()));
         return Err(error.help("plan it first: `phzc MODEL -o PLAN`").into());
     }
-    let cluster = cluster::choose(cluster, &module)?;
+    let cluster = cluster::choose_own(cluster, &module)?;
     Unpriced::new(module, cluster).map_err(|error| Failure::new(Some(source), error))
 }
 

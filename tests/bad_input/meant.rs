@@ -44,7 +44,7 @@ pub fn bad() -> Vec<Case> {
         other("hardware", "`phzc MODEL --cluster h100-8x2` plans for two nodes of 8", &["h100x8"]),
         other("Python", "`t.py` is Python, no lowered program", &["t.py"]),
         other("figures as a plan", "`phzc MODEL -o plan.ir` writes", &["verify", "input", "plan.json"]),
-        command("letters for numbers of nodes", 1, "as in `fleet.toml[2,1]`", &["--cluster", "f.toml[a,b]"]),
+        command("letters for numbers of nodes", 1, "as in `f.toml[2,1]`", &["--cluster", "f.toml[a,b]"]),
         command("counts without a dash", 1, "did you mean `h100-8x4`?", &["--cluster", "h100x8x4"]),
     ]
 }

@@ -9,9 +9,9 @@ use crate::planned::{Planned, Unpriced, Watch};
 use crate::what_if::{Anew, fits};
 use phzc_cost::Cluster;
 use phzc_io::{Failure, Io};
-use phzc_ir::{Diagnostic, Mesh};
+use phzc_ir::{Diagnostic, Mesh, Module, notes};
 use phzc_passes::moving::{Moving, Side, Slot, moving};
-use phzc_passes::{Pipeline, place, shard};
+use phzc_passes::{Pipeline, place, plan_note, shard};
 use rayon::prelude::*;
 
 /// What the plan with the old one's number of stages is called.
@@ -62,6 +62,15 @@ const MAX_PLANS: usize = 2;
 /// Over several kinds of nodes plans with fewer microbatches say little of how many the next one has.
 const MIN_MICROBATCHES: usize = 4;
 
+/// A plan on another cluster, without what was claimed of it on its own.
+fn moved_to(mut module: Module, to: &Cluster) -> Module {
+    if module.note(notes::CLUSTER).as_deref() != Some(&*to.name) {
+        module.set_note(notes::CLUSTER, &to.name);
+        plan_note::CLAIMS.iter().for_each(|claim| plan_note::remove(&mut module, claim));
+    }
+    module
+}
+
 impl Search<'_> {
     /// The plan as it is, where it can be, and those near it. The best of all where the user asks for it, or
     /// there is none near that is faster than the plan as it is, or none that is where it is to be within
@@ -97,7 +106,8 @@ impl Search<'_> {
 
     fn as_it_is(&self) -> Option<Candidate> {
         let is_as_large = self.to.n_all_devices() >= self.before.cluster.n_all_devices();
-        let same = is_as_large.then(|| Planned::new(self.before.module.clone(), self.to.clone()).ok());
+        let module = || moved_to(self.before.module.clone(), self.to);
+        let same = is_as_large.then(|| Planned::new(module(), self.to.clone()).ok());
         same.flatten().filter(fits).map(|same| self.candidate("the plan as it is", same))
     }
 

@@ -89,16 +89,15 @@ pub enum Weigh {
 }
 
 impl Short {
-    /// The module with fewer layers, with its graph and blocks; `None` where it has few, or something that is
-    /// in none reads what inner ones make.
+    /// The module with fewer layers, with its graph and blocks: of all rows of layers, then of one row less,
+    /// and so on. None where it has few, or something that is in none reads what inner ones make.
     ///
     /// Where a layer ends is chosen so that blocks do not lie in two of them.
-    pub fn of(module: &Module) -> Option<(Short, Graph, Blocks)> {
-        let mut found = Short::counted(module, Copies::find(module)?)?;
-        while let Some(shorter) = found.0.shorter() {
-            found = shorter;
-        }
-        Some(found)
+    pub fn each(module: &Module) -> Vec<(Short, Graph, Blocks)> {
+        let first = Copies::find(module).and_then(|copies| Short::counted(module, copies));
+        let mut all: Vec<_> = std::iter::successors(first, |(short, ..)| short.shorter()).collect();
+        all.reverse();
+        all
     }
 
     /// The same from layers whose ends may be anywhere.

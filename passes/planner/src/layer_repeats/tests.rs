@@ -8,9 +8,16 @@ use crate::plan_state::PlanState;
 use crate::shard::model::{Goal, Model};
 use crate::shard::planning_input::PlanningInput;
 use crate::shard::{decision::Decision, solve_on, write_layouts::emit};
+use phzc_analysis::blocks::Blocks;
+use phzc_analysis::graph::Graph;
 use phzc_cost::Cluster;
 use phzc_ir::{Aliased, InstrId, Mesh, Module};
 use phzc_plan::derive::aliased;
+
+/// The program with fewest layers.
+fn of(module: &Module) -> Option<(Short, Graph, Blocks)> {
+    Short::each(module).into_iter().next()
+}
 
 fn names(module: &Module, layer: usize) -> Vec<String> {
     let copies = Copies::find(module).expect("layers repeat");
@@ -35,7 +42,7 @@ fn n_dots(module: &Module) -> usize {
 
 #[test]
 fn a_short_program_has_four_layers_and_two_ends() {
-    let (short, ..) = Short::of(&perceptron(40)).expect("layers repeat");
+    let (short, ..) = of(&perceptron(40)).expect("layers repeat");
     assert!(n_dots(&short.module) <= 6 * 3, "{}", phzc_ir::print(&short.module));
     assert!(phzc_ir::verify(&short.module).is_empty());
 }
@@ -88,16 +95,16 @@ fn with_a_head(n_layers: usize, at: usize, columns: usize) -> Module {
 #[test]
 fn a_program_whose_inner_layer_has_another_reader_is_planned_whole() {
     for columns in [256, 1000] {
-        assert!(Short::of(&with_a_head(24, 24, columns)).is_some());
+        assert!(of(&with_a_head(24, 24, columns)).is_some());
         for at in 2..=22 {
-            assert!(Short::of(&with_a_head(24, at, columns)).is_none(), "{columns} columns read at {at}");
+            assert!(of(&with_a_head(24, at, columns)).is_none(), "{columns} columns read at {at}");
         }
     }
 }
 
 #[test]
 fn few_layers_are_planned_as_they_are() {
-    assert!(Short::of(&perceptron(MIN_LAYERS - 6)).is_none());
+    assert!(of(&perceptron(MIN_LAYERS - 6)).is_none());
 }
 
 #[test]
@@ -112,7 +119,7 @@ fn a_value_that_reads_all_layers_keeps_the_program_whole() {
         (phzc_ir::Opcode::Concatenate, all, shape, "joined".into());
     joined.set_attr(phzc_ir::Key::Dimensions, phzc_ir::Value::Ints([0].as_slice().into()));
     entry.insert_before(vec![(entry.root, joined)]);
-    assert!(Short::of(&module).is_none());
+    assert!(of(&module).is_none());
 }
 
 /// What a choice on fewer layers costs, its bound, and what it and the best choice on all layers cost the
@@ -132,7 +139,7 @@ fn costs(module: &Module, mesh: &str, memory_bytes: Option<f64>) -> [f64; 3] {
 #[test]
 fn rows_of_layers_are_left_out_of_each() {
     let module = towers(&[(24, 256), (20, 512)]);
-    let (short, ..) = Short::of(&module).expect("layers repeat");
+    let (short, ..) = of(&module).expect("layers repeat");
     assert_eq!(short.n_layers.len(), 2, "{:?}", short.n_layers);
     assert!(n_dots(&short.module) <= 12 * 3, "{}", phzc_ir::print(&short.module));
     assert!(phzc_ir::verify(&short.module).is_empty());

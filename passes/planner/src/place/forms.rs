@@ -156,9 +156,9 @@ pub(super) fn subject(form: &mut Form, cluster: &Cluster) -> Result<PlanningInpu
         return Ok(again.with_free(free));
     }
     let short = input.filter(|input| input.short.is_some());
-    let short = short.or_else(|| PlanningInput::short(&state.program, None, forbid));
-    let short = short.filter(|subject| shows_cuts(subject, &state.program, cluster));
-    Ok(short.unwrap_or_else(|| state.whole(forbid)))
+    let is_right = |subject: &PlanningInput| shows_cuts(subject, &state.program, cluster);
+    let others = || PlanningInput::each_short(&state.program, None, forbid).find(is_right);
+    Ok(short.filter(is_right).or_else(others).unwrap_or_else(|| state.whole(forbid)))
 }
 
 /// The problem that the options pose.

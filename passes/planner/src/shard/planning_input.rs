@@ -61,9 +61,27 @@ impl PlanningInput {
         }
     }
 
-    /// A program that has many equal layers, whose given layouts are equal too: fewer stand for them.
+    /// A program that has many equal layers, whose given layouts are equal too: fewer stand for them, of as
+    /// many rows of layers as can be.
     pub fn short(module: &Module, given: Option<&GivenLayouts>, forbid: Forbid) -> Option<PlanningInput> {
-        let (short, mut graph, blocks) = Short::of(module)?;
+        PlanningInput::each_short(module, given, forbid).next()
+    }
+
+    /// The same of all rows, then of one row less, and so on.
+    pub fn each_short<'a>(
+        module: &Module,
+        given: Option<&'a GivenLayouts>,
+        forbid: Forbid,
+    ) -> impl Iterator<Item = PlanningInput> + use<'a> {
+        let all = Short::each(module).into_iter();
+        all.filter_map(move |short| PlanningInput::of_short(short, given, forbid))
+    }
+
+    fn of_short(
+        (short, mut graph, blocks): (Short, Graph, Blocks),
+        given: Option<&GivenLayouts>,
+        forbid: Forbid,
+    ) -> Option<PlanningInput> {
         let [own, pinned] = match given {
             Some(given) => given.in_short(&short, &graph)?,
             None => [vec![None; graph.tensors.len()], vec![None; graph.tensors.len()]],

@@ -35,6 +35,20 @@ fn stretches(hashes: &[u64]) -> Option<Vec<Range<usize>>> {
     (2 * first.len() * all.len() >= hashes.len()).then_some(all)
 }
 
+/// The same, and beside them other stretches that repeat, an encoder's beside a decoder's, of several
+/// products each.
+fn rows(hashes: &[u64]) -> Option<Vec<Range<usize>>> {
+    let all = stretches(hashes)?;
+    let is_layer = |layer: &Range<usize>| layer.len() > 1;
+    let beside = |part: Range<usize>| {
+        let own = rows(&hashes[part.clone()]).unwrap_or_default().into_iter().filter(is_layer);
+        own.map(|layer| part.start + layer.start..part.start + layer.end).collect::<Vec<_>>()
+    };
+    let ends = [0..all[0].start, all[all.len() - 1].end..hashes.len()];
+    let others = ends.map(beside).concat();
+    Some([all, others].concat())
+}
+
 /// Per stage: how many of the layers are in it, to a thousandth, for a cut may go through one. `None` where
 /// stretches of products that are alike, side by side, are less than half of all. Of a loop over microbatches
 /// one trip counts.
@@ -46,7 +60,7 @@ pub fn layers(module: &Module, facts: &Facts, microbatches: Option<Accumulation>
     }
     let hashes: Vec<u64> = products.iter().map(|(hash, _)| *hash).collect();
     let mut counts = vec![0.0; facts.header.meshes.len()];
-    for layer in stretches(&hashes)? {
+    for layer in rows(&hashes)? {
         let share = 1.0 / layer.len() as f64;
         products[layer.clone()].iter().for_each(|&(_, stage)| counts[stage] += share);
     }
