@@ -144,6 +144,8 @@ fn rows_of_layers_are_left_out_of_each() {
     assert!(n_dots(&short.module) <= 12 * 3, "{}", phzc_ir::print(&short.module));
     assert!(phzc_ir::verify(&short.module).is_empty());
     assert!(updates_are_at_home(&short));
+    let rows: Vec<usize> = Short::each(&module).iter().map(|(short, ..)| short.n_layers.len()).collect();
+    assert_eq!(rows, [2, 1]);
     // As many instructions stand for the whole program's as there are.
     assert_eq!(short.n_alike().iter().sum::<f64>(), module.entry().instrs.len() as f64);
 }

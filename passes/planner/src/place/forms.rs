@@ -151,14 +151,15 @@ pub(super) fn subject(form: &mut Form, cluster: &Cluster) -> Result<PlanningInpu
     let (forbid, input) = (forbidden(sharded), state.input.take());
     if state.is_given() {
         let again = shard::reread_given(sharded, state, cluster.n_devices())?;
-        let is_of_it = |input: &PlanningInput| input.short.is_some() == again.short.is_some();
+        let is_of_it = |input: &PlanningInput| input.n_inner_layers() == again.n_inner_layers();
         let free = input.filter(is_of_it).and_then(|input| input.free);
         return Ok(again.with_free(free));
     }
     let short = input.filter(|input| input.short.is_some());
     let is_right = |subject: &PlanningInput| shows_cuts(subject, &state.program, cluster);
-    let others = || PlanningInput::each_short(&state.program, None, forbid).find(is_right);
-    Ok(short.filter(is_right).or_else(others).unwrap_or_else(|| state.whole(forbid)))
+    let short = short.filter(is_right);
+    let short = short.or_else(|| PlanningInput::each_short(&state.program, None, forbid).find(is_right));
+    Ok(short.unwrap_or_else(|| state.whole(forbid)))
 }
 
 /// The problem that the options pose.
