@@ -119,6 +119,7 @@ fn compile(
         cx.artifacts.insert("plan.json".to_owned(), report::to_json(plan));
         say(args, io, &summary::plan(plan, &given::text(plan, &module)));
         let egress_usd = priced.as_ref().map_or(0.0, |(facts, module)| egress_usd(module, facts, &cluster));
+        say(args, io, &summary::idle(plan, &cluster));
         say(args, io, &summary::price(plan, &cluster, egress_usd));
         priced.iter().for_each(|(facts, priced)| say(args, io, &profile::summary(priced, facts, &cluster)));
         before.iter().for_each(|before| say(args, io, &summary::before(before, plan)));

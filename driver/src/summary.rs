@@ -7,10 +7,12 @@ use phzc_io::units::{bytes, energy, percent, secs};
 use phzc_ir::counted;
 use phzc_passes::report::{BigTensor, Breakdown, CollectiveUse, Plan, Stage, StageDevice};
 
+mod idle;
 mod parallelism;
 mod replicas;
 mod throughput;
 
+pub(crate) use idle::idle;
 pub(crate) use throughput::count;
 
 /// Collectives that are listed; the rest is summed up.

@@ -85,6 +85,13 @@ fn sample() -> Plan {
 }
 
 #[test]
+fn devices_of_a_kind_without_stages_are_idle() {
+    let of = |name: &str| idle(&sample(), &Cluster::named(name).expect("a name"));
+    assert_eq!(of("a100-8+v100-8+t4-8x2"), "idle: 8 of 8 v100-32, 16 of 16 t4\n");
+    assert_eq!([of("a100-4+a100-4"), of("a100-8x2")], ["", ""]);
+}
+
+#[test]
 fn shows_stages_time_communication_and_tensors() {
     assert_snapshot!(plan(&sample(), ""), @r"
     12.3 ms per step on 8 devices of a100-8, 4 microbatches, schedule 1f1b
