@@ -99,9 +99,17 @@ fn usual(module: &Module) -> phzc_ir::Result<Cluster> {
     }
     let per_node = (1..=usual.n_devices()).rev().find(|n| n_devices.is_multiple_of(*n)).unwrap_or(1);
     let kind = DEFAULT_CLUSTER.rsplit_once('-').map_or(DEFAULT_CLUSTER, |(kind, _)| kind);
-    match n_devices / per_node {
-        1 => Cluster::named(&format!("{kind}-{per_node}")),
-        n_nodes => Cluster::named(&format!("{kind}-{per_node}x{n_nodes}")),
+    with_nodes_of(kind, per_node, n_devices / per_node)
+}
+
+/// The cluster that is named so: `a100-8`, `a100-8x4`.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn with_nodes_of(device: &str, per_node: usize, n_nodes: usize) -> phzc_ir::Result<Cluster> {
+    match n_nodes {
+        1 => Cluster::named(&format!("{device}-{per_node}")),
+        _ => Cluster::named(&format!("{device}-{per_node}x{n_nodes}")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Which nodes of the old cluster the nodes of the new one are.
 
+use crate::cluster;
 use phzc_cost::Cluster;
 use phzc_ir::Diagnostic;
 use phzc_passes::moving::{Slot, slots};
@@ -28,12 +29,8 @@ pub(super) fn continued(old: &Cluster, to: &Cluster) -> Vec<Slot> {
 /// A changed cluster by the name of the old one with other numbers of nodes, if that means the same.
 pub(super) fn known_by_name(old: &Cluster, to: Cluster) -> Cluster {
     let device = old.name.rsplit_once('-').map_or(&*old.name, |(device, _)| device);
-    let name = match to.n_nodes() {
-        1 => format!("{device}-{}", to.per_node()),
-        n_nodes => format!("{device}-{}x{n_nodes}", to.per_node()),
-    };
-    let known = Cluster::named(&name).ok().filter(|known| *known == to.clone().named_as(name));
-    known.unwrap_or(to)
+    let known = cluster::with_nodes_of(device, to.per_node(), to.n_nodes()).ok();
+    known.filter(|known| *known == to.clone().named_as(known.name.clone())).unwrap_or(to)
 }
 
 /// What is left of a cluster without the nodes of some devices.

@@ -35,8 +35,8 @@ fn stretches(hashes: &[u64]) -> Option<Vec<Range<usize>>> {
     (2 * first.len() * all.len() >= hashes.len()).then_some(all)
 }
 
-/// The same, and beside them other stretches that repeat, an encoder's beside a decoder's, of several
-/// products each.
+/// These, and stretches of several products that repeat before them and after: an encoder's beside a
+/// decoder's.
 fn rows(hashes: &[u64]) -> Option<Vec<Range<usize>>> {
     let all = stretches(hashes)?;
     let is_layer = |layer: &Range<usize>| layer.len() > 1;
@@ -108,4 +108,22 @@ fn fingerprint(module: &Module, comp: CompId, instr: &Instr) -> u64 {
         array.dims.hash(&mut hasher);
     }
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rows;
+
+    fn layers(hashes: &[&[u64]]) -> Option<usize> {
+        rows(&hashes.concat()).map(|all| all.len())
+    }
+
+    #[test]
+    fn layers_of_an_encoder_count_beside_a_decoder_s() {
+        let (encoder, decoder) = ([1, 2].repeat(5), [3, 4, 5].repeat(6));
+        assert_eq!(layers(&[&[9], &encoder, &[8], &decoder, &[7]]), Some(11));
+        // Products alone that are alike, as keys and values, are no layers.
+        assert_eq!(layers(&[&[9, 9], &decoder]), Some(6));
+        assert_eq!(layers(&[&[9, 9, 1, 2, 3, 4, 5]]), None);
+    }
 }
